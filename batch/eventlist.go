@@ -1,0 +1,123 @@
+// This file is the wire form: a run of events laid out as the body of one
+// audit EventList, so that a full run is sent as it stands, without a copy.
+
+package batch
+
+const (
+	listHead = `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[`
+	listTail = `]}`
+)
+
+// Events is a run of audit events as JSON, in order. It is built by
+//
+//	buf := ev.Begin()
+//	buf = append(buf, event...)
+//	ev.Commit(buf)
+//
+// and handed to a Backend, which owns it from then on if it took it. The zero
+// value is not usable; Backend.NewEvents makes one. Not safe for concurrent use.
+type Events struct {
+	buf  []byte // listHead and the events with commas between; listTail only while sending
+	ends []int  // where each event ends in buf
+}
+
+func newEvents(capacity int) *Events {
+	return &Events{buf: append(make([]byte, 0, capacity), listHead...)}
+}
+
+// Begin returns the bytes to which the next event is to be appended.
+func (e *Events) Begin() []byte {
+	if len(e.ends) == 0 {
+		return e.buf
+	}
+	return append(e.buf, ',')
+}
+
+// Commit takes what Begin returned with one event's JSON object appended. An
+// event that was begun and is not committed leaves no trace.
+func (e *Events) Commit(buf []byte) {
+	e.buf = buf
+	e.ends = append(e.ends, len(buf))
+}
+
+// Add appends a copy of one event's JSON object.
+func (e *Events) Add(event []byte) {
+	e.Commit(append(e.Begin(), event...))
+}
+
+// Len is the number of events.
+func (e *Events) Len() int { return len(e.ends) }
+
+// Size is the number of bytes of the request body that the events make.
+func (e *Events) Size() int { return len(e.buf) + len(listTail) }
+
+// Event returns the JSON of event i, a view that is valid until e changes.
+func (e *Events) Event(i int) []byte {
+	return e.buf[e.start(i):e.ends[i]]
+}
+
+// MoveLast moves the last event to the end of to.
+func (e *Events) MoveLast(to *Events) {
+	last := len(e.ends) - 1
+	to.Add(e.Event(last))
+	e.truncate(last)
+}
+
+// start is where event i begins in buf.
+func (e *Events) start(i int) int {
+	if i == 0 {
+		return len(listHead)
+	}
+	return e.ends[i-1] + len(",")
+}
+
+// truncate keeps the first n events.
+func (e *Events) truncate(n int) {
+	e.ends = e.ends[:n]
+	if n == 0 {
+		e.buf = e.buf[:len(listHead)]
+		return
+	}
+	e.buf = e.buf[:e.ends[n-1]]
+}
+
+// body returns the complete EventList. The tail stands behind the events only
+// in the returned slice, so e can still grow afterwards.
+func (e *Events) body() []byte {
+	withTail := append(e.buf, listTail...)
+	e.buf = withTail[:len(e.buf)]
+	return withTail
+}
+
+// appendAll appends copies of all events of from.
+func (e *Events) appendAll(from *Events) {
+	buf := e.Begin()
+	shift := len(buf) - len(listHead)
+	e.buf = append(buf, from.buf[len(listHead):]...)
+	for _, end := range from.ends {
+		e.ends = append(e.ends, end+shift)
+	}
+}
+
+// slice returns a copy of events i up to j, in memory of just its size.
+func (e *Events) slice(i, j int) *Events {
+	from, to := e.start(i), e.ends[j-1]
+	part := newEvents(len(listHead) + to - from + len(listTail))
+	part.buf = append(part.buf, e.buf[from:to]...)
+	part.ends = make([]int, 0, j-i)
+	shift := len(listHead) - from
+	for _, end := range e.ends[i:j] {
+		part.ends = append(part.ends, end+shift)
+	}
+	return part
+}
+
+// fit is the largest number of events from the first on, at least one, whose
+// body has no more than maxBytes bytes.
+func (e *Events) fit(maxBytes int) int {
+	n := len(e.ends)
+	for n > 1 && e.ends[n-1]+len(listTail) > maxBytes {
+		n--
+	}
+	return n
+}

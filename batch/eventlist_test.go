@@ -1,0 +1,91 @@
+package batch
+
+import (
+	"slices"
+	"testing"
+)
+
+func eventsOf(events ...string) *Events {
+	ev := newEvents(64)
+	for _, e := range events {
+		ev.Add([]byte(e))
+	}
+	return ev
+}
+
+func itemsOf(ev *Events) []string {
+	var items []string
+	for i := range ev.Len() {
+		items = append(items, string(ev.Event(i)))
+	}
+	return items
+}
+
+func TestBodyIsTheEventListOfTheWireFormat(t *testing.T) {
+	const want = `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[{"auditID":"a"},{"auditID":"b"}]}`
+	ev := eventsOf(`{"auditID":"a"}`, `{"auditID":"b"}`)
+	if got := string(ev.body()); got != want {
+		t.Errorf("body\n got %s\nwant %s", got, want)
+	}
+	if ev.Size() != len(want) {
+		t.Errorf("Size() = %d, want the %d bytes of the body", ev.Size(), len(want))
+	}
+	ev.Add([]byte(`{"auditID":"c"}`))
+	if got := string(ev.body()); got != want[:len(want)-2]+`,{"auditID":"c"}]}` {
+		t.Errorf("after a body was made, another event gives %s", got)
+	}
+}
+
+func TestAnEventBegunAndNotCommittedLeavesNoTrace(t *testing.T) {
+	ev := eventsOf(`{"a":1}`)
+	_ = append(ev.Begin(), `{"half":`...)
+	ev.Add([]byte(`{"b":2}`))
+	if got := itemsOf(ev); !slices.Equal(got, []string{`{"a":1}`, `{"b":2}`}) {
+		t.Errorf("events %v", got)
+	}
+}
+
+func TestMoveLastMovesOneEvent(t *testing.T) {
+	from, to := eventsOf(`{"a":1}`, `{"b":2}`), eventsOf()
+	from.MoveLast(to)
+	if got := itemsOf(from); !slices.Equal(got, []string{`{"a":1}`}) {
+		t.Errorf("left: %v", got)
+	}
+	if got := itemsOf(to); !slices.Equal(got, []string{`{"b":2}`}) {
+		t.Errorf("moved: %v", got)
+	}
+	from.MoveLast(to)
+	if from.Len() != 0 || from.Size() != len(listHead)+len(listTail) {
+		t.Errorf("an emptied run has %d events and size %d", from.Len(), from.Size())
+	}
+}
+
+func TestSliceAndAppendAllKeepEventsAndOrder(t *testing.T) {
+	all := []string{`{"a":1}`, `{"bb":22}`, `{"ccc":333}`, `{"d":4}`}
+	ev := eventsOf(all...)
+	for i := range all {
+		for j := i + 1; j <= len(all); j++ {
+			part := ev.slice(i, j)
+			if got := itemsOf(part); !slices.Equal(got, all[i:j]) {
+				t.Errorf("slice(%d, %d) = %v", i, j, got)
+			}
+			joined := ev.slice(0, 1)
+			joined.appendAll(part)
+			if got := itemsOf(joined); !slices.Equal(got, append(all[:1:1], all[i:j]...)) {
+				t.Errorf("first and slice(%d, %d) joined = %v", i, j, got)
+			}
+		}
+	}
+}
+
+func TestFitCountsTheBytesOfTheBody(t *testing.T) {
+	ev := eventsOf(`{"a":1}`, `{"b":2}`, `{"c":3}`)
+	two := eventsOf(`{"a":1}`, `{"b":2}`).Size()
+	for _, tt := range []struct{ maxBytes, want int }{
+		{ev.Size(), 3}, {ev.Size() - 1, 2}, {two, 2}, {two - 1, 1}, {1, 1},
+	} {
+		if got := ev.fit(tt.maxBytes); got != tt.want {
+			t.Errorf("fit(%d) = %d, want %d", tt.maxBytes, got, tt.want)
+		}
+	}
+}

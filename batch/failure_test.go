@@ -1,0 +1,518 @@
+// Failures: back-off, health, probes, splitting, learnt sizes.
+
+package batch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBackoffDoublesUpToItsBoundWithJitter(t *testing.T) {
+	const initial, limit = time.Second, 30 * time.Second
+	for failures, full := range map[int]time.Duration{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 30, 7: 30, 40: 30, 1000: 30} {
+		full *= time.Second
+		for range 1000 {
+			if d := backoff(initial, limit, failures, errRefused); d > full || d < full*8/10 {
+				t.Fatalf("after %d failures %v, want %v less up to a fifth", failures, d, full)
+			}
+		}
+	}
+}
+
+func TestRetryAfterIsHonouredWithinMaxBackoff(t *testing.T) {
+	for _, tt := range []struct {
+		asked    time.Duration
+		min, max time.Duration
+	}{
+		{5 * time.Second, 5 * time.Second, 5 * time.Second},
+		{time.Hour, 30 * time.Second, 30 * time.Second},
+		{0, 800 * time.Millisecond, time.Second},
+		{-time.Second, 800 * time.Millisecond, time.Second},
+		{time.Millisecond, 800 * time.Millisecond, time.Second},
+	} {
+		err := fmt.Errorf("wrapped: %w", askedToWait(tt.asked))
+		if d := backoff(time.Second, 30*time.Second, 1, err); d < tt.min || d > tt.max {
+			t.Errorf("Retry-After %v: %v, want %v to %v", tt.asked, d, tt.min, tt.max)
+		}
+	}
+}
+
+func TestCauseOfAnAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want cause
+	}{
+		{status(413), causeTooLarge},
+		{status(400), causeRefused}, {status(422), causeRefused},
+		{status(500), causeServer}, {status(503), causeServer},
+		{status(301), causeOther}, {status(401), causeOther}, {status(404), causeOther}, {status(429), causeOther},
+		{fmt.Errorf("write: %w", syscall.ECONNRESET), causeServer}, {syscall.EPIPE, causeServer},
+		{io.EOF, causeServer}, {io.ErrUnexpectedEOF, causeServer},
+		{context.DeadlineExceeded, causeServer},
+		{syscall.ECONNREFUSED, causeOther}, {errRefused, causeOther},
+	} {
+		if got := causeOf(fmt.Errorf("wrapped: %w", tt.err)); got != tt.want {
+			t.Errorf("causeOf(%v) = %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestAFailedBatchIsRetriedByteForByteWhileTheOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{}
+		r.answer = func(_ context.Context, req request) error {
+			if strings.Contains(req.body, "0000") && req.n < 8 {
+				return status(404)
+			}
+			return nil
+		}
+		b, _ := started(t, testConfig(), r)
+		bad := deliver(t, b, eventRange(0, 3)...)
+		synctest.Wait()
+		for i := 3; i < 9; i++ {
+			d := deliver(t, b, event(i))
+			synctest.Wait()
+			if !isDone(d.Done()) {
+				t.Fatalf("event %d waits for the failed batch", i)
+			}
+		}
+		<-bad.Done()
+		all := r.all()
+		first, last := all[0].body, all[len(all)-1].body
+		if first != last {
+			t.Errorf("the retry differs:\n%s\n%s", first, last)
+		}
+		b.Shutdown(time.Second)
+		wantGot(t, r, eventRange(0, 9))
+		checkAccount(t, b, r)
+	})
+}
+
+func TestARequestThatIsOldMakesTheWebhookSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.BufferSize = 2
+		r := &receiver{answer: func(context.Context, request) error {
+			time.Sleep(10 * time.Second)
+			return nil
+		}}
+		b, _ := started(t, cfg, r)
+		start := time.Now()
+		deliver(t, b, event(1))
+		state, changed := b.Health()
+		if state != Healthy {
+			t.Errorf("at first %v", state)
+		}
+		<-changed
+		if state, _ := b.Health(); state != Slow || time.Since(start) != 4*time.Second {
+			t.Errorf("%v after %v, want slow after 4s", state, time.Since(start))
+		}
+		deliver(t, b, event(2)) // there is room: it is taken
+		if err := b.NewDelivery().Add(context.Background(), fill(b, []string{event(3)})); err != ErrSlow {
+			t.Errorf("without room: %v, want ErrSlow at once", err)
+		}
+		_, changed = b.Health()
+		<-changed
+		if state, _ := b.Health(); state != Healthy || time.Since(start) != 14*time.Second {
+			t.Errorf("%v after %v, want healthy after 14s", state, time.Since(start))
+		}
+		b.Shutdown(time.Minute)
+		wantGot(t, r, eventRange(1, 3))
+		checkAccount(t, b, r)
+	})
+}
+
+// down is a receiver that answers err, after a millisecond, until it is healed.
+func down(err error) (r *receiver, heal func()) {
+	var healed atomic.Bool
+	r = &receiver{answer: func(context.Context, request) error {
+		time.Sleep(time.Millisecond)
+		if healed.Load() {
+			return nil
+		}
+		return err
+	}}
+	return r, func() { healed.Store(true) }
+}
+
+func TestTwoDifferentFailuresMakeTheWebhookDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, heal := down(errRefused)
+		b, _ := started(t, testConfig(), r)
+		deliver(t, b, event(1))
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if state, _ := b.Health(); state != Healthy {
+			t.Errorf("after one failure %v", state)
+		}
+		deliver(t, b, event(2))
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if state, _ := b.Health(); state != Down {
+			t.Errorf("after two batches failed: %v, want down", state)
+		}
+		deliver(t, b, event(3)) // one more as the next probe
+		if err := b.NewDelivery().Add(context.Background(), fill(b, []string{event(4)})); err != ErrDown {
+			t.Errorf("while down and with a fresh batch to probe with: %v, want ErrDown", err)
+		}
+		heal()
+		time.Sleep(time.Second + 2*time.Millisecond)
+		synctest.Wait()
+		if state, _ := b.Health(); state != Healthy {
+			t.Errorf("after the probe %v", state)
+		}
+		if got := r.all()[2].items; !slices.Equal(got, []string{event(3)}) {
+			t.Errorf("the probe was %v, want the batch that had not failed", got)
+		}
+		wantGot(t, r, eventRange(1, 4))
+		b.Shutdown(time.Second)
+		checkAccount(t, b, r)
+	})
+}
+
+func TestOnePoisonBatchDoesNotMakeTheWebhookDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{answer: func(_ context.Context, req request) error {
+			if strings.Contains(req.body, event(0)) {
+				return status(404)
+			}
+			return nil
+		}}
+		b, _ := started(t, testConfig(), r)
+		deliver(t, b, event(0))
+		for i := 1; i < 200; i++ {
+			time.Sleep(time.Second)
+			d := deliver(t, b, event(i))
+			synctest.Wait()
+			if state, _ := b.Health(); state != Healthy || !isDone(d.Done()) {
+				t.Fatalf("event %d: settled %v, webhook %v", i, isDone(d.Done()), state)
+			}
+		}
+		tries := 0
+		for _, req := range r.all() {
+			if req.items[0] == event(0) {
+				tries++
+			}
+		}
+		// 1+2+4+8+16 s, then every 30 s, each less up to a fifth.
+		if tries < 11 || tries > 14 {
+			t.Errorf("the poison batch was tried %d times in 199 s", tries)
+		}
+		b.Shutdown(time.Second)
+		wantGot(t, r, eventRange(1, 200))
+		checkAccount(t, b, r)
+	})
+}
+
+func TestPoisonBatchesWithoutOtherTrafficDoNotKeepTheGatesClosed(t *testing.T) {
+	for poison := 1; poison <= 3; poison++ {
+		t.Run(fmt.Sprint(poison), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &receiver{answer: func(_ context.Context, req request) error {
+					if strings.Contains(req.body, "poison") {
+						return status(400)
+					}
+					return nil
+				}}
+				b, _ := started(t, testConfig(), r)
+				for i := range poison {
+					deliver(t, b, fmt.Sprintf(`{"auditID":"poison %d"}`, i))
+				}
+				time.Sleep(10 * time.Minute)
+				if state, _ := b.Health(); state != Down {
+					t.Fatalf("nothing but failures for ten minutes, and the webhook counts as %v", state)
+				}
+				if !b.WantsProbe() {
+					t.Fatal("the backend wants no event to probe with")
+				}
+				d := deliver(t, b, event(1))
+				start := time.Now()
+				<-d.Done()
+				if wait := time.Since(start); wait > 30*time.Second || poison == 1 && wait > 0 {
+					t.Errorf("the good event was accepted after %v", wait)
+				}
+				b.Shutdown(time.Second)
+				wantGot(t, r, []string{event(1)})
+				checkAccount(t, b, r)
+			})
+		})
+	}
+}
+
+func TestWhileDownOneProbeAtATimeOnTheBackoffSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, heal := down(errRefused)
+		b, _ := started(t, testConfig(), r)
+		for i := range 4 {
+			deliver(t, b, event(i))
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		start := time.Now()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		requests := r.all()
+		var probed []string
+		var last time.Duration
+		for i, at := range r.since(start)[4:] {
+			wait := at - last
+			full := min(time.Second<<i, 30*time.Second)
+			if i > 5 {
+				full = 30 * time.Second
+			}
+			if wait > full+time.Millisecond || wait < full*8/10 {
+				t.Errorf("probe %d came after %v, want %v less up to a fifth", i, wait, full)
+			}
+			last = at
+			probed = append(probed, requests[4+i].items[0])
+		}
+		if len(probed) < 20 || len(probed) > 29 {
+			t.Errorf("%d probes in ten minutes", len(probed))
+		}
+		for i := 4; i < len(probed); i++ {
+			if probed[i] != probed[i-4] {
+				t.Errorf("probe %d is %s, want the batches in turn: %v", i, probed[i], probed)
+				break
+			}
+		}
+		heal()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		wantGot(t, r, eventRange(0, 4))
+		b.Shutdown(time.Second)
+		checkAccount(t, b, r)
+	})
+}
+
+// taking refuses with err every body over size.
+func taking(size int, err error) *receiver {
+	return &receiver{answer: func(_ context.Context, req request) error {
+		if len(req.body) > size {
+			return err
+		}
+		return nil
+	}}
+}
+
+func TestASizeThatIsRefusedIsFoundAndRemembered(t *testing.T) {
+	for _, err := range []error{status(413), status(400), status(422), status(500), syscall.ECONNRESET, context.DeadlineExceeded} {
+		t.Run(err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.MaxSize, cfg.MaxBytes, cfg.BufferSize = 1000, 1<<20, 1e6
+				r := taking(2000, err)
+				b, _ := started(t, cfg, r)
+				for i := range 10 {
+					deliverPatiently(b, eventRange(i*100, i*100+100))
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				wantGot(t, r, eventRange(0, 1000))
+				// From now on the size is known: few refusals among many batches.
+				before := b.Stats()
+				for i := range 100 {
+					deliverPatiently(b, eventRange(1000+i*100, 1100+i*100))
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				wantGot(t, r, eventRange(0, 11000))
+				s := b.Stats()
+				failures, batches := s.Failures-before.Failures, s.Batches-before.Batches
+				if err == status(413) && failures > batches/20 {
+					t.Errorf("%d refusals in %d accepted batches: the size was not remembered", failures, batches)
+				}
+				b.Shutdown(time.Second)
+				checkAccount(t, b, r)
+			})
+		})
+	}
+}
+
+func TestAReceiverThatRefusesEverythingGetsNoStormOfSplits(t *testing.T) {
+	for _, err := range []error{status(413), status(400), status(500), status(404), errRefused} {
+		t.Run(err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.MaxSize = 1000
+				r, heal := down(err)
+				b, _ := started(t, cfg, r)
+				for i := range 8 {
+					_ = b.NewDelivery().Add(now(), fill(b, eventRange(i*100, i*100+100)))
+				}
+				taken := b.Stats().Taken
+				time.Sleep(10 * time.Minute)
+				if n := len(r.all()); n > 40 {
+					t.Errorf("%d requests in ten minutes in which everything failed", n)
+				}
+				heal()
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if s := b.Stats(); s.Accepted != taken {
+					t.Errorf("accepted %d of %d", s.Accepted, taken)
+				}
+				b.Shutdown(time.Second)
+				checkAccount(t, b, r)
+			})
+		})
+	}
+}
+
+func TestAPoisonEventIsIsolatedWithFewExtraRequests(t *testing.T) {
+	for _, tt := range []struct {
+		answer status
+		extra  int // beyond 2·⌈log2 n⌉
+	}{{400, 2}, {422, 2}, {500, 4}} {
+		for _, n := range []int{2, 3, 100, 400, 1000} {
+			t.Run(fmt.Sprintf("%d among %d", tt.answer, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cfg := testConfig()
+					cfg.MaxSize, cfg.MaxBytes = 10000, 1<<20
+					cfg.BufferSize = 10000
+					poison := event(rand.IntN(n))
+					r := &receiver{answer: func(_ context.Context, req request) error {
+						if strings.Contains(req.body, poison) {
+							return tt.answer
+						}
+						return nil
+					}}
+					b, _ := started(t, cfg, r)
+					bad := b.NewDelivery()
+					if err := bad.Add(now(), fill(b, eventRange(0, n))); err != nil {
+						t.Fatal(err)
+					}
+					bad.End()
+					steady := 0
+					for i := range 60 {
+						time.Sleep(time.Second)
+						deliver(t, b, event(5000+i))
+						steady++
+					}
+					synctest.Wait()
+					isolating := 0
+					for _, req := range r.all() {
+						if len(req.items) > 1 || req.items[0] < event(5000) && req.items[0] != poison {
+							isolating++
+						}
+					}
+					levels := 0
+					for 1<<levels < n {
+						levels++
+					}
+					if isolating-1 > 2*levels+tt.extra {
+						t.Errorf("%d extra requests to isolate the one event, want at most %d", isolating-1, 2*levels+tt.extra)
+					}
+					want := slices.DeleteFunc(eventRange(0, n), func(e string) bool { return e == poison })
+					wantGot(t, r, append(want, eventRange(5000, 5000+steady)...))
+					if got := bad.Result().Accepted; got != n-1 {
+						t.Errorf("%d of the %d good events settled", got, n-1)
+					}
+					b.Shutdown(time.Second)
+					checkAccount(t, b, r)
+				})
+			})
+		}
+	}
+}
+
+func TestOneBadBackendOfThreeLosesNothingAndKeepsTheGatesOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		downs := 0
+		cfg := testConfig()
+		var mu sync.Mutex
+		cfg.Observer.Health = func(_, to Health) {
+			mu.Lock()
+			defer mu.Unlock()
+			if to == Down {
+				downs++
+			}
+		}
+		r := &receiver{answer: func(_ context.Context, req request) error {
+			if req.n%3 == 0 {
+				return status(502)
+			}
+			return nil
+		}}
+		b, _ := started(t, cfg, r)
+		for i := range 500 {
+			deliver(t, b, eventRange(i*4, i*4+4)...)
+			time.Sleep(50 * time.Millisecond)
+		}
+		b.Shutdown(10 * time.Minute)
+		wantGot(t, r, eventRange(0, 2000))
+		if downs > 5 {
+			t.Errorf("the webhook counted as down %d times", downs)
+		}
+		checkAccount(t, b, r)
+	})
+}
+
+func TestRandomFaultsUnderConcurrentIntakeLoseNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.BufferSize = 50
+			faults := []error{status(400), status(413), status(500), status(503), status(429), errRefused, syscall.ECONNRESET, askedToWait(time.Second)}
+			var mu sync.Mutex
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			healed := false
+			r := &receiver{answer: func(_ context.Context, req request) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if healed || rnd.IntN(100) < 40 {
+					return nil
+				}
+				if rnd.IntN(20) == 0 {
+					panic("fault")
+				}
+				return faults[rnd.IntN(len(faults))]
+			}}
+			b, stop := started(t, cfg, r)
+			var taken []string
+			var wg sync.WaitGroup
+			var takenMu sync.Mutex
+			for g := range 4 {
+				wg.Go(func() {
+					for i := range 40 {
+						events := eventRange(g*1000+i*3, g*1000+i*3+3)
+						for {
+							var err error
+							if g%2 == 0 {
+								err = b.ProcessEvents(context.Background(), fill(b, events))
+							} else {
+								d := b.NewDelivery()
+								err = d.Add(context.Background(), fill(b, events))
+								d.End()
+							}
+							if err == nil {
+								break
+							}
+							time.Sleep(time.Second)
+						}
+						takenMu.Lock()
+						taken = append(taken, events...)
+						takenMu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			close(stop)
+			mu.Lock()
+			healed = true
+			mu.Unlock()
+			b.Shutdown(10 * time.Minute)
+			wantGot(t, r, taken)
+			checkAccount(t, b, r)
+		})
+	}
+}

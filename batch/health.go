@@ -1,0 +1,212 @@
+// This file is the webhook's health: when it counts as slow or down, and how
+// it is probed until it answers again.
+
+package batch
+
+import "time"
+
+// Health is what the backend thinks of the webhook.
+type Health int
+
+const (
+	// Healthy is the state of a webhook of which nothing bad is known.
+	Healthy Health = iota
+	// Slow: a request has been under way for longer than Config.SlowAfter.
+	// Sending goes on.
+	Slow
+	// Down: the last results of at least two different batches, or three of the
+	// only one, were failures and nothing has succeeded since. One probe at a
+	// time is sent until one is accepted.
+	Down
+)
+
+// String is the state in one word, for log lines.
+func (h Health) String() string {
+	switch h {
+	case Slow:
+		return "slow"
+	case Down:
+		return "down"
+	}
+	return "healthy"
+}
+
+// failuresOfOne is how many failures in a row of the only batch there is make
+// the webhook count as down: one poison batch must not do it at once.
+const failuresOfOne = 3
+
+// health is guarded by Backend.mu.
+type health struct {
+	state Health
+	slow  int  // requests under way for longer than Config.SlowAfter
+	down  bool // see Down
+
+	// Since the last success:
+	streak  int    // failures
+	origin  uint64 // of the first of them
+	several bool   // they were of different batches
+
+	// While down:
+	probing   bool      // a probe is under way
+	probes    int       // failed so far
+	probeDue  time.Time // of the next one
+	probeSize int       // events in the next one at most; 0: no bound
+}
+
+// Health is the webhook's health, and a channel that is closed when it changes.
+func (b *Backend) Health() (Health, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.health.state, b.news
+}
+
+// WantsProbe says whether the webhook is down and the backend has nothing to
+// probe it with but batches that have failed already, so that it takes one more
+// run of events all the same: else the batches that failed for their own
+// fault, if all that is left are such, would keep the gates closed for ever.
+func (b *Backend) WantsProbe() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wantsProbeLocked()
+}
+
+func (b *Backend) wantsProbeLocked() bool {
+	return b.health.down && !b.health.probing && b.queue.len() == 0 && b.open == nil
+}
+
+// probeDueLocked says when the next probe may go. What is known to be down
+// because of a single batch alone is probed at once with another one.
+func (b *Backend) probeDueLocked(now time.Time) time.Time {
+	if p := b.queue.peek(); !b.health.several && p != nil && p.origin != b.health.origin {
+		return now
+	}
+	return b.health.probeDue
+}
+
+// takeProbeLocked takes the batch for the next probe: one that has not failed,
+// or else the one whose last try is longest ago; shrunk if the last answers
+// made size suspect. Nil if nothing is pending.
+func (b *Backend) takeProbeLocked(now time.Time) *pendingBatch {
+	p := b.queue.pop()
+	if p == nil {
+		p = b.failed.popLeastRecent()
+	}
+	if p == nil {
+		return nil
+	}
+	if n := b.health.probeSize; n > 0 && p.events.Len() > n {
+		p.lastTry = now // the rest has its turn later
+		p = b.splitOffLocked(p, n)
+		p.shrunk = true
+	}
+	b.health.probing = true
+	p.isProbe = true
+	return p
+}
+
+// succeededLocked notes an accepted batch: whatever was thought of the webhook,
+// it works.
+func (b *Backend) succeededLocked(p *pendingBatch, now time.Time) {
+	h := &b.health
+	h.streak, h.several = 0, false
+	if p.isProbe {
+		h.probing = false
+	}
+	if h.down {
+		h.down, h.probes, h.probeSize = false, 0, 0
+		if p.shrunk {
+			b.learned.worked(p.sizeWhenSent)
+		}
+		b.failed.releaseAll(now, b.isSuspectLocked)
+	}
+	b.updateHealthLocked()
+}
+
+// failedLocked notes a failed try of p.
+func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Time) {
+	h := &b.health
+	h.streak++
+	switch {
+	case h.streak == 1:
+		h.origin = p.origin
+	case h.origin != p.origin:
+		h.several = true
+	}
+	if p.isProbe {
+		h.probing = false
+		h.probes++
+		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, h.probes+1, err))
+		if c.sizeMayExplain() {
+			h.probeSize = max(1, p.events.Len()/2)
+		}
+	}
+	if !h.down && (h.several || h.streak >= failuresOfOne) {
+		h.down, h.probes, h.probeSize = true, 0, 0
+		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, 1, err))
+		if c.sizeMayExplain() {
+			h.probeSize = max(1, p.events.Len()/2)
+		}
+	}
+	b.updateHealthLocked()
+}
+
+// isSuspectLocked says whether p failed while another batch was accepted.
+func (b *Backend) isSuspectLocked(p *pendingBatch) bool {
+	return b.stats.Batches > p.successesAt+1
+}
+
+// watchSlowLocked makes the webhook count as slow when p is under way for too
+// long.
+func (b *Backend) watchSlowLocked(p *pendingBatch) {
+	p.tries++
+	try := p.tries
+	p.slowTimer = time.AfterFunc(b.cfg.SlowAfter, func() {
+		b.mu.Lock()
+		defer b.unlock()
+		if p.underWay && p.tries == try {
+			p.countedSlow = true
+			b.health.slow++
+			b.updateHealthLocked()
+		}
+	})
+}
+
+func (b *Backend) unwatchSlowLocked(p *pendingBatch) {
+	p.slowTimer.Stop()
+	if p.countedSlow {
+		p.countedSlow = false
+		b.health.slow--
+	}
+}
+
+// updateHealthLocked tells those who wait, and the observer, when the state is
+// another one.
+func (b *Backend) updateHealthLocked() {
+	state := Healthy
+	switch {
+	case b.health.down:
+		state = Down
+	case b.health.slow > 0:
+		state = Slow
+	}
+	from := b.health.state
+	if state == from {
+		return
+	}
+	b.health.state = state
+	close(b.news)
+	b.news = make(chan struct{})
+	if tell := b.cfg.Observer.Health; tell != nil {
+		b.notes = append(b.notes, func() { tell(from, state) })
+	}
+}
+
+// unlock lets the lock go and then tells the observer what has happened.
+func (b *Backend) unlock() {
+	notes := b.notes
+	b.notes = nil
+	b.mu.Unlock()
+	for _, tell := range notes {
+		tell()
+	}
+}
