@@ -1,0 +1,360 @@
+package record
+
+import "unicode/utf8"
+
+// This file checks a raw line, in one pass over its bytes: that it is one JSON
+// text (RFC 8259), that its strings are UTF-8, and what its top-level pairs say.
+
+// checker holds what checks share.
+type checker struct {
+	kinds   [MaxDepth + 1]bool // per enclosing container: is an object
+	invalid bool               // a string held bytes that are not UTF-8, since this was last cleared
+	tooDeep bool               // the last failure was for depth
+	escaped bool               // a string held an escape, since this was last cleared
+	keyBuf  [longestKey + utf8.UTFMax]byte
+	valBuf  [longestKey + utf8.UTFMax]byte
+}
+
+// space returns the index of the first byte at or after i that is not JSON
+// white space, or len(b).
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// next is space for the hot path: minified JSON has none.
+func next(b []byte, i int) int {
+	if i < len(b) && b[i] > ' ' {
+		return i
+	}
+	return space(b, i)
+}
+
+// line checks the whole of b, white space around the value aside, and learns
+// the fields of the object that it is. start and end bound the value. For JSON
+// that is not an object, object is false.
+func (c *checker) line(b []byte, f *fields) (start, end int, object bool, r Reason) {
+	c.invalid, c.tooDeep = false, false
+	start = space(b, 0)
+	object = start < len(b) && b[start] == '{'
+	if object {
+		end = c.object(b, start, f)
+	} else {
+		end = c.value(b, start, 0)
+	}
+	if end < 0 || space(b, end) != len(b) {
+		if end < 0 && c.tooDeep {
+			return 0, 0, object, TooDeep
+		}
+		return 0, 0, object, NotJSON
+	}
+	return start, end, object, none
+}
+
+// object checks the object whose brace is b[i], learns its fields and returns
+// the index behind it, or -1.
+func (c *checker) object(b []byte, i int, f *fields) int {
+	i = next(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return -1
+		}
+		from := i + 1
+		c.escaped = false
+		if i = c.text(b, from); i < 0 {
+			return -1
+		}
+		key := b[from : i-1]
+		if c.escaped {
+			key = unescape(c.keyBuf[:0], key)
+		}
+		if i = next(b, i); i >= len(b) || b[i] != ':' {
+			return -1
+		}
+		i = next(b, i+1)
+		if i < len(b) && b[i] == '"' {
+			from = i + 1
+			c.escaped = false
+			if i = c.text(b, from); i < 0 {
+				return -1
+			}
+			value := b[from : i-1]
+			if c.escaped {
+				value = unescape(c.valBuf[:0], value)
+			}
+			f.learn(key, value, 0)
+		} else {
+			items := 0
+			if i < len(b) && b[i] == '[' {
+				items = i
+			}
+			if i = c.value(b, i, 1); i < 0 {
+				return -1
+			}
+			f.learn(key, nil, items)
+		}
+		if i = next(b, i); i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ',':
+			i = next(b, i+1)
+		case '}':
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// value checks the value at b[i] and returns the index behind it, or -1. depth
+// is how many containers enclose it.
+func (c *checker) value(b []byte, i, depth int) int {
+	outside := depth
+	inObject := false
+	for {
+		// Here a value begins; white space before it is passed.
+		if i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case '"':
+			i = c.text(b, i+1)
+		case '{', '[':
+			isObject := b[i] == '{'
+			if depth >= MaxDepth {
+				c.tooDeep = true
+				return -1
+			}
+			i = next(b, i+1)
+			if i >= len(b) {
+				return -1
+			}
+			if isObject && b[i] == '}' || !isObject && b[i] == ']' {
+				i++
+				break
+			}
+			c.kinds[depth] = inObject
+			depth++
+			inObject = isObject
+			if inObject {
+				if i = c.key(b, i); i < 0 {
+					return -1
+				}
+			}
+			continue
+		case 't':
+			i = literal(b, i, "true")
+		case 'f':
+			i = literal(b, i, "false")
+		case 'n':
+			i = literal(b, i, "null")
+		default:
+			i = number(b, i)
+		}
+		if i < 0 {
+			return -1
+		}
+		// Here a value has ended.
+		for {
+			if depth == outside {
+				return i
+			}
+			if i = next(b, i); i >= len(b) {
+				return -1
+			}
+			if b[i] == ',' {
+				i = next(b, i+1)
+				break
+			}
+			if inObject && b[i] != '}' || !inObject && b[i] != ']' {
+				return -1
+			}
+			i++
+			depth--
+			inObject = c.kinds[depth]
+		}
+		if inObject {
+			if i = c.key(b, i); i < 0 {
+				return -1
+			}
+		}
+	}
+}
+
+// key checks the key at b[i] and its colon, and returns the index of the value,
+// or -1.
+func (c *checker) key(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	if i = c.text(b, i+1); i < 0 {
+		return -1
+	}
+	if i = next(b, i); i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	return next(b, i+1)
+}
+
+// text checks the string whose content begins at b[i] and returns the index
+// behind its closing quote, or -1.
+func (c *checker) text(b []byte, i int) int {
+	for {
+		// findSpecial, without a call and with its reason why loads stay in b:
+		// most strings end within a word or two.
+		mask := uint64(0)
+		for i+8 <= len(b) {
+			if mask = special(loadAt(&b[i], 0)); mask != 0 {
+				i += firstByte(mask)
+				break
+			}
+			i += 8
+		}
+		if mask == 0 {
+			i = findSpecial(b, i)
+		}
+		if i >= len(b) {
+			return -1
+		}
+		if b[i] == '"' {
+			return i + 1
+		}
+		switch first := b[i]; {
+		case first == '\\':
+			c.escaped = true
+			if i = escapeEnd(b, i); i < 0 {
+				return -1
+			}
+		case first < ' ':
+			return -1
+		default:
+			r, size := utf8.DecodeRune(b[i:])
+			if r == utf8.RuneError && size == 1 {
+				c.invalid = true
+			}
+			i += size
+		}
+	}
+}
+
+// escapeEnd returns the index behind the escape at b[i], or -1.
+func escapeEnd(b []byte, i int) int {
+	if i+1 >= len(b) {
+		return -1
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if _, ok := hex4(b, i+2); ok {
+			return i + 6
+		}
+	}
+	return -1
+}
+
+// hex4 reads four hexadecimal digits at b[i].
+func hex4(b []byte, i int) (n rune, ok bool) {
+	if i+4 > len(b) {
+		return 0, false
+	}
+	for _, c := range b[i : i+4] {
+		switch {
+		case c >= '0' && c <= '9':
+			n = n<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			n = n<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return n, true
+}
+
+func literal(b []byte, i int, word string) int {
+	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
+		return -1
+	}
+	return i + len(word)
+}
+
+// digits returns the index behind the digits at b[i], of which there must be
+// one at least; else -1.
+func digits(b []byte, i int) int {
+	from := i
+	for i < len(b) && b[i]-'0' <= 9 {
+		i++
+	}
+	if i == from {
+		return -1
+	}
+	return i
+}
+
+// number returns the index behind the number at b[i], or -1.
+func number(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = digits(b, i); i < 0 {
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = digits(b, i+1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return digits(b, i)
+	}
+	return i
+}
+
+// unescape appends to buf what the checked string s stands for, or so much of
+// it that it is longer than any name that it is compared with.
+func unescape(buf, s []byte) []byte {
+	i := 0
+	for i < len(s) && len(buf) <= longestKey {
+		c := s[i]
+		if c != '\\' {
+			buf = append(buf, c)
+			i++
+			continue
+		}
+		c = s[i+1]
+		i += 2
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			// A lone half of a surrogate pair is as good as any other
+			// character here: none of the names has one.
+			r, _ := hex4(s, i)
+			i += 4
+			buf = utf8.AppendRune(buf, r)
+			continue
+		}
+		buf = append(buf, c)
+	}
+	return buf
+}

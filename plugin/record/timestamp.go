@@ -1,0 +1,156 @@
+package record
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+)
+
+// This file reads record times and puts back the timestamp that Fluent Bit's
+// parser took out of an event as its time key.
+//
+// A wrong timestamp is worse than none, and a record time can be something
+// else: the event's time without its fraction (a Time_Format without one), or
+// the time at which the line was read (inputs fall back on the clock when a
+// parser gives no time: in_tail, tail_file.c). kube-apiserver writes
+// microseconds, and the parser turns them into nanoseconds that are a whole
+// number of microseconds, or one less where the fraction had no exact double
+// (flb_parser_json.c). The clock gives any nanosecond. So a timestamp is put
+// back only if the record's time is such a number, the times of its tag are
+// seen to carry fractions and none of them was of the other kind.
+
+// Times remembers what the record times of one tag are like, across chunks. It
+// learns only from events that lack one timestamp. The zero value is ready; all
+// goroutines may share it.
+type Times struct{ seen atomic.Uint32 }
+
+const (
+	seenFraction = 1 << iota // a time of whole microseconds, not of whole seconds
+	seenForeign              // a time that no microsecond timestamp parses to
+)
+
+func (t *Times) note(bit uint32) {
+	if t.seen.Load()&bit == 0 {
+		t.seen.Or(bit)
+	}
+}
+
+// recordTime is the time of a record. Only an ext of Fluent Bit's own is known;
+// integers and floats, which other senders may write, carry no microseconds.
+type recordTime struct {
+	known     bool
+	sec, nsec uint32
+}
+
+// timeAt reads the time at b[i]. Whatever stands there, next is the index
+// behind it, or -1 if b breaks off.
+func timeAt(b []byte, i int) (t recordTime, next int) {
+	c, n, at := head(b, i)
+	if c != ext {
+		return t, skip(b, i, 1)
+	}
+	if n == 8 && b[at-1] == 0 {
+		t.sec, t.nsec = binary.BigEndian.Uint32(b[at:]), binary.BigEndian.Uint32(b[at+4:])
+		t.known = t.nsec < 1e9
+	}
+	return t, at + n
+}
+
+// isGroupMarker tells the records with which Fluent Bit opens and closes a
+// group (flb_log_event.h: FLB_LOG_EVENT_GROUP_START, FLB_LOG_EVENT_GROUP_END)
+// from log records: their seconds, as a signed number, are -1 and -2.
+func (t recordTime) isGroupMarker() bool { return t.known && t.sec >= 1<<32-2 }
+
+// micros is the time in microseconds since 1970, rounded, and whether it is one
+// that a microsecond timestamp parses to.
+func (t recordTime) micros() (us int64, exact bool) {
+	us = int64(t.sec)*1e6 + int64(t.nsec+500)/1000
+	off := t.nsec % 1000
+	return us, t.known && (off <= 1 || off == 999)
+}
+
+// learn notes the time of an event that lacks one timestamp.
+func (t *Times) learn(rt recordTime) {
+	us, exact := rt.micros()
+	switch {
+	case !rt.known:
+	case !exact:
+		t.note(seenForeign)
+	case us%1e6 != 0:
+		t.note(seenFraction)
+	}
+}
+
+// hour bounds how far apart the two timestamps of an event may lie for one of
+// them to be put back.
+const hour = int64(time.Hour / time.Microsecond)
+
+// missingTimestamp is the key and the value, in microseconds since 1970, of the
+// timestamp that an event lacks, taken from the time of its record; ok is false
+// if it must not be put back.
+func (f *fields) missingTimestamp(rt recordTime, times *Times) (key string, us int64, ok bool) {
+	us, exact := rt.micros()
+	if !exact || times.seen.Load() != seenFraction {
+		return "", 0, false
+	}
+	if f.requestTime.present {
+		request, ok := parseMicros(f.requestTime.value)
+		return keyStageTime, us, ok && request <= us && us <= request+hour
+	}
+	stage, ok := parseMicros(f.stageTime.value)
+	return keyRequestTime, us, ok && us <= stage && stage <= us+hour
+}
+
+// parseMicros reads an RFC 3339 timestamp as microseconds since 1970. It is
+// quick for Kubernetes' MicroTime in UTC.
+func parseMicros(s []byte) (us int64, ok bool) {
+	const form = "0000-00-00T00:00:00.000000Z"
+	if len(s) != len(form) {
+		return parseAnyRFC3339(s)
+	}
+	for i, c := range s {
+		if form[i] == '0' && c-'0' > 9 || form[i] != '0' && c != form[i] {
+			return parseAnyRFC3339(s)
+		}
+	}
+	two := func(i int) int { return int(s[i])*10 + int(s[i+1]) - 11*'0' }
+	year, month, day := two(0)*100+two(2), two(5), two(8)
+	h, m, sec := two(11), two(14), two(17)
+	if month < 1 || month > 12 || day < 1 || h > 23 || m > 59 || sec > 59 {
+		return 0, false
+	}
+	t := time.Date(year, time.Month(month), day, h, m, sec, 0, time.UTC)
+	if t.Day() != day { // the month is shorter
+		return 0, false
+	}
+	return t.Unix()*1e6 + int64(two(20)*10000+two(22)*100+two(24)), true
+}
+
+func parseAnyRFC3339(s []byte) (us int64, ok bool) {
+	t, err := time.Parse(time.RFC3339, string(s))
+	return t.UnixMicro(), err == nil
+}
+
+// appendTimestamp appends the pair, as the last of a JSON object that is open,
+// in the form of Kubernetes' MicroTime (k8s.io/apimachinery, RFC3339Micro). us
+// is that of a record time, so its year has four digits.
+func appendTimestamp(dst []byte, key string, us int64) []byte {
+	dst = append(dst, `,"`...)
+	dst = append(dst, key...)
+	dst = append(dst, `":"0000-00-00T00:00:00.000000Z"`...)
+	s := dst[len(dst)-len(`0000-00-00T00:00:00.000000Z"`):]
+	two := func(i, n int) { s[i], s[i+1] = byte('0'+n/10), byte('0'+n%10) }
+	year, month, day := time.UnixMicro(us).UTC().Date()
+	two(0, year/100)
+	two(2, year%100)
+	two(5, int(month))
+	two(8, day)
+	sec, frac := int(us/1e6%86400), int(us%1e6)
+	two(11, sec/3600)
+	two(14, sec/60%60)
+	two(17, sec%60)
+	two(20, frac/10000)
+	two(22, frac/100%100)
+	two(24, frac%100)
+	return dst
+}
