@@ -1,0 +1,105 @@
+// This file lends a caller's bytes to net/http and takes them back.
+
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"sync"
+)
+
+// loan is one body lent to net/http for one Send.
+//
+// RoundTrip may return while its connection's write loop still reads the body, or is
+// yet to begin: after an early answer, a timeout or a broken connection. The usual cure
+// is to wait for the body's Close, but a body type of our own makes net/http send the
+// header by itself and copy the rest through 32 kB at a time. So the body stays a
+// bytes.Reader, and the trace hooks that net/http calls on the write loop's goroutine
+// just before and just after it reads the body tell when it is in use.
+type loan struct {
+	body []byte
+
+	mu       sync.Mutex
+	ended    sync.Cond
+	readers  []*bytes.Reader // one for each attempt: a stale connection is replaced once
+	reading  int             // attempts between wroteHeaders and wroteRequest
+	conn     net.Conn        // of the last attempt
+	trace    httptrace.ClientTrace
+	oneSlice [1]*bytes.Reader
+	first    bytes.Reader
+}
+
+func lend(body []byte) *loan {
+	l := &loan{body: body}
+	l.ended.L = &l.mu
+	l.trace.GotConn = l.gotConn
+	l.trace.WroteHeaders = l.wroteHeaders
+	l.trace.WroteRequest = l.wroteRequest
+	l.first.Reset(body)
+	l.readers = append(l.oneSlice[:0], &l.first)
+	return l
+}
+
+// reader is the body of the first attempt.
+func (l *loan) reader() io.ReadCloser { return io.NopCloser(&l.first) }
+
+// another is the body of a further attempt (http.Request.GetBody).
+func (l *loan) another() (io.ReadCloser, error) {
+	r := bytes.NewReader(l.body)
+	l.mu.Lock()
+	l.readers = append(l.readers, r)
+	l.mu.Unlock()
+	return io.NopCloser(r), nil
+}
+
+func (l *loan) gotConn(info httptrace.GotConnInfo) {
+	l.mu.Lock()
+	l.conn = info.Conn
+	l.mu.Unlock()
+}
+
+// connection returns the last one that was used, or nil.
+func (l *loan) connection() net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn
+}
+
+func (l *loan) wroteHeaders() {
+	l.mu.Lock()
+	l.reading++
+	l.mu.Unlock()
+}
+
+func (l *loan) wroteRequest(httptrace.WroteRequestInfo) {
+	l.mu.Lock()
+	if l.reading > 0 { // zero when the request failed before its header was out
+		l.reading--
+	}
+	l.ended.Broadcast()
+	l.mu.Unlock()
+}
+
+// takeBack returns once nobody reads the body, and makes sure that nobody will: an
+// attempt that begins later finds its reader empty, and fails on a connection that is
+// closed anyway. The caller must have ended the request (its answer's body closed, or
+// its context cancelled), so that a write under way returns at once.
+func (l *loan) takeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.reading > 0 {
+		l.ended.Wait()
+	}
+	for _, r := range l.readers {
+		r.Reset(nil)
+	}
+	l.body = nil
+}
+
+// withTrace makes net/http call the loan's hooks for requests made with the context.
+func withTrace(ctx context.Context, l *loan) context.Context {
+	return httptrace.WithClientTrace(ctx, &l.trace)
+}

@@ -1,0 +1,171 @@
+// Package webhook sends batches of audit events to a webhook: HTTP and TLS, and what
+// an answer means. It knows nothing of events, retries or queues.
+package webhook
+
+// This file holds the Client.
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Client sends to one URL, over connections of its own. Its methods may be called
+// from any goroutine.
+type Client struct {
+	target  string       // the URL without its query, for errors
+	request http.Request // what all requests have in common
+	timeout time.Duration
+	token   *tokenFile // nil: none
+
+	rt   http.RoundTripper
+	tr   *connections
+	life context.Context
+	end  context.CancelCauseFunc
+}
+
+// New checks cfg and reads its files; it connects to nothing and starts no goroutine.
+// The error joins every fault, each naming the key, the value and the remedy, but no
+// credentials.
+func New(cfg Config) (*Client, error) {
+	return newClient(cfg, (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlivePeriod}).DialContext)
+}
+
+func newClient(cfg Config, dial dialFunc) (*Client, error) {
+	target, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{timeout: cfg.RequestTimeout}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	if cfg.BearerTokenFile != "" {
+		c.token = newTokenFile(cfg.BearerTokenFile)
+	}
+	if c.rt, c.tr, err = newRoundTripper(&cfg, c.token, dial, c.life); err != nil {
+		return nil, err
+	}
+	shown := *target
+	shown.RawQuery, shown.ForceQuery = "", false
+	c.target = shown.String()
+	c.request = http.Request{
+		Method: http.MethodPost,
+		URL:    target,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		// Shared by all requests: net/http and client-go's wrappers only read it.
+		Header: http.Header{
+			"Content-Type": {"application/json"},
+			"User-Agent":   {cfg.UserAgent},
+		},
+	}
+	return c, nil
+}
+
+// Send posts body and returns nil if the answer is 2xx, an *Error if it is something
+// else, and otherwise an error that wraps what broke. Redirects are not followed.
+//
+// It blocks until the answer is there, for RequestTimeout at most, or until ctx is
+// done. An answer whose body does not end counts all the same, a second after its
+// header at the latest. body is not read any more once Send has returned.
+//
+// A POST that failed may have been received: only a connection that was closed while
+// idle, before any of the request was written, is replaced here.
+func (c *Client) Send(ctx context.Context, body []byte) error {
+	if len(body) == 0 {
+		return errors.New("nothing to send: the body is empty")
+	}
+	if c.life.Err() != nil {
+		return c.noAnswer(nil, closedError{})
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, &timeoutError{after: c.timeout})
+	defer cancel()
+
+	l := lend(body)
+	// Deferred calls run last to first: everything below has ended the request by then.
+	defer l.takeBack()
+
+	req := c.request.WithContext(withTrace(ctx, l))
+	req.Body, req.GetBody, req.ContentLength = l.reader(), l.another, int64(len(body))
+
+	// The round tripper and not an http.Client: no redirects, no cookies, and no
+	// url.Error with the whole URL in its text.
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		causes := []error{err}
+		if cause := context.Cause(ctx); cause != nil {
+			causes[0] = cause // whatever the connection says that was broken off for it
+		} else if lost := lostBy(l.connection()); lost != nil && !errors.Is(err, lost) {
+			causes = append(causes, lost)
+		}
+		cancel()
+		// The next POST shall not meet a connection to the same dead end.
+		c.tr.closeIdle()
+		return c.noAnswer(body, causes...)
+	}
+	ok := resp.StatusCode >= 200 && resp.StatusCode <= 299
+	message := finish(resp, !ok, cancel)
+	if ok {
+		return nil
+	}
+	if resp.StatusCode >= 500 {
+		// Behind a balancer an idle connection leads to the same backend again.
+		c.tr.closeIdle()
+	}
+	return c.refused(resp, message, body)
+}
+
+// Close closes all connections; a Send under way fails, and so does every later one.
+// It does not block. The goroutines of the connections end by themselves right after.
+func (c *Client) Close() {
+	c.end(closedError{})
+	c.tr.closeIdle()
+}
+
+func (c *Client) post() string { return "POST " + c.target + ": " }
+
+func (c *Client) secret() string {
+	if c.token == nil {
+		return ""
+	}
+	token, _ := c.token.state()
+	return token
+}
+
+// noAnswer makes the error of a POST that ended with causes.
+func (c *Client) noAnswer(body []byte, causes ...error) error {
+	text := causes[0].Error()
+	for _, cause := range causes[1:] {
+		text += " (" + cause.Error() + ")"
+	}
+	if !strings.Contains(text, "malformed") {
+		// Only net/http's "malformed …" quotes the other side; the rest are words
+		// that an event may well hold too, as "connection refused".
+		body = nil
+	}
+	return &transportError{text: c.post() + excerpt([]byte(text), maxErrorText, c.secret(), body), causes: causes}
+}
+
+// refused makes the error of an answer other than 2xx.
+func (c *Client) refused(resp *http.Response, message, body []byte) error {
+	e := &Error{
+		Status:  resp.StatusCode,
+		Message: excerpt(message, maxMessage, c.secret(), body),
+		target:  c.target,
+	}
+	e.retryAfter, e.hasRetryAfter = parseRetryAfter(resp.Header, time.Now())
+	switch {
+	case e.Status >= 300 && e.Status <= 399:
+		e.hint = "redirects are not followed: set URL to where it leads"
+	case e.Status == http.StatusUnauthorized && c.token == nil:
+		e.hint = "no Bearer_Token_File is set"
+	case e.Status == http.StatusUnauthorized:
+		c.token.refused()
+		e.hint = "the token is read again from Bearer_Token_File"
+		if _, err := c.token.state(); err != nil {
+			e.hint = err.Error()
+		}
+	}
+	return e
+}

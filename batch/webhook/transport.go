@@ -1,0 +1,199 @@
+// This file makes the connections: one http.Transport per Client, its TLS, and how
+// both end.
+
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+const (
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	keepAlivePeriod  = 15 * time.Second
+
+	// idleTimeout is below the idle limits that receivers and balancers commonly
+	// have (60 s and more), so that this side closes first and no POST meets a
+	// connection that is just being closed.
+	idleTimeout = 30 * time.Second
+
+	// headerRoom is what a request's header may add to a body in the write buffer.
+	headerRoom = 16 << 10
+	// maxAnswerHeader bounds an answer's header.
+	maxAnswerHeader = 64 << 10
+)
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// restConfig is the part of cfg that Kubernetes clients have too.
+func (cfg *Config) restConfig(token *tokenFile) *rest.Config {
+	rc := &rest.Config{
+		Host: cfg.URL,
+		TLSClientConfig: rest.TLSClientConfig{
+			Insecure:   cfg.InsecureSkipVerify,
+			ServerName: cfg.ServerName,
+			CAFile:     cfg.CAFile,
+			CertFile:   cfg.CertFile,
+			KeyFile:    cfg.KeyFile,
+		},
+	}
+	if token != nil {
+		// Not rest.Config.BearerTokenFile: its round tripper would go on with a
+		// refused token until the minute is over.
+		rc.Wrap(transport.TokenSourceWrapTransport(token.cached))
+	}
+	return rc
+}
+
+// newRoundTripper builds what sends requests, from a checked cfg. Certificates and
+// tokens are client-go's: rest.TLSConfigFor and rest.HTTPWrappersForConfig.
+//
+// The http.Transport between the two is not the one that rest.HTTPClientFor gives:
+// that one is shared by all of a process that have the same TLS settings (or is
+// http.DefaultTransport), so closing one instance's connections would close another's;
+// with a client certificate it comes with a goroutine that no call ends; and its write
+// buffer of 4 kB makes hundreds of system calls of one body.
+func newRoundTripper(cfg *Config, token *tokenFile, dial dialFunc, life context.Context) (http.RoundTripper, *connections, error) {
+	rc := cfg.restConfig(token)
+	tlsConfig, err := rest.TLSConfigFor(rc)
+	if err != nil {
+		return nil, nil, err
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	c := &connections{caFile: cfg.CAFile}
+	if cfg.CAFile != "" {
+		if c.ca, _, err = readCA(cfg.CAFile); err != nil {
+			return nil, nil, err
+		}
+	}
+	c.current.Store(&http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            boundToLife(dial, life),
+		TLSClientConfig:        tlsConfig,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxIdleConns:           cfg.MaxConcurrentRequests,
+		MaxIdleConnsPerHost:    cfg.MaxConcurrentRequests,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxAnswerHeader,
+		WriteBufferSize:        cfg.MaxBodyBytes + headerRoom,
+		// No ResponseHeaderTimeout: the context of each request bounds all of it.
+	})
+	rt, err := rest.HTTPWrappersForConfig(rc, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rt, c, nil
+}
+
+// connections is the innermost round tripper: a transport that is replaced when the
+// CA_File has changed.
+type connections struct {
+	current atomic.Pointer[http.Transport]
+	caFile  string
+
+	mu sync.Mutex // guards ca, and the replacing
+	ca []byte
+}
+
+func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	t := c.current.Load()
+	resp, err := t.RoundTrip(req)
+	if err != nil && c.caFile != "" {
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+			c.reloadCA(t)
+		}
+	}
+	return resp, err
+}
+
+// reloadCA replaces used by a transport that trusts what CA_File holds now, if that
+// is something else and valid. It serves the next POST; the one that failed is tried
+// again by whoever sent it.
+func (c *connections) reloadCA(used *http.Transport) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current.Load() != used {
+		return // another POST was here first
+	}
+	ca, pool, err := readCA(c.caFile)
+	if err != nil || bytes.Equal(ca, c.ca) {
+		return
+	}
+	t := used.Clone()
+	t.TLSClientConfig.RootCAs = pool
+	c.ca = ca
+	c.current.Store(t)
+	used.CloseIdleConnections()
+}
+
+func (c *connections) closeIdle() { c.current.Load().CloseIdleConnections() }
+
+// boundToLife ends dials and connections with life. net/http itself ends idle
+// connections and dials that no request waits for any more; the rest, TLS handshakes
+// among it, would outlive a closed Client by up to 20 s.
+func boundToLife(dial dialFunc, life context.Context) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &boundConn{Conn: conn, forget: context.AfterFunc(life, func() { conn.Close() })}, nil
+	}
+}
+
+// boundConn is a connection that is closed when its Client is, and that remembers what
+// the other side did to it.
+type boundConn struct {
+	net.Conn
+	forget func() bool
+	lost   atomic.Pointer[error]
+}
+
+func (c *boundConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		c.lost.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+func (c *boundConn) Close() error {
+	c.forget()
+	return c.Conn.Close()
+}
+
+// lostBy returns why reading from conn failed, nil if it did not. net/http often says
+// less: while a body is being written its read loop may be the first to see a reset; it
+// closes the connection, and the POST fails with "use of closed network connection".
+func lostBy(conn net.Conn) error {
+	for {
+		switch c := conn.(type) {
+		case *tls.Conn:
+			conn = c.NetConn()
+		case *boundConn:
+			if lost := c.lost.Load(); lost != nil {
+				return *lost
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
+}
