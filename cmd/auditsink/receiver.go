@@ -1,0 +1,163 @@
+// This file takes requests: it checks, stores, counts and answers them.
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+type receiverOptions struct {
+	faults        faults
+	storeOnFail   bool
+	delay         time.Duration
+	maxBody       int64
+	maxBodyStatus int
+	discard       bool
+	stopAfter     int // events; 0: never
+	semantic      bool
+	absent        []string
+}
+
+// receiver is the webhook. It answers 200 only to what is stored.
+type receiver struct {
+	receiverOptions
+	store    *store // nil: events are only counted
+	tally    *tally
+	started  time.Time
+	stop     func()
+	stopping chan struct{}
+}
+
+func newReceiver(o receiverOptions) *receiver {
+	return &receiver{
+		receiverOptions: o,
+		tally:           newTally(comparison{semantic: o.semantic, absent: o.absent}),
+		stopping:        make(chan struct{}),
+		stop:            func() {},
+	}
+}
+
+// start begins the time that -fail-from counts from.
+func (rv *receiver) start() { rv.started = time.Now() }
+
+func (rv *receiver) connState(_ net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		rv.tally.connection()
+	}
+}
+
+func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := rv.tally.request()
+	failing := rv.faults.byNumber(n, time.Since(rv.started))
+	status := rv.faults.status
+	if failing && rv.faults.kind == cutBefore {
+		rv.faults.answer(w, r, status, rv.tally.answer, rv.stopping)
+		return
+	}
+	if refusal := checkHeader(r); refusal != 0 {
+		rv.refuse(w, refusal, "an audit webhook takes POST with Content-Type application/json, unencoded")
+		return
+	}
+	if rv.discard {
+		size, err := io.Copy(io.Discard, r.Body)
+		rv.tally.body(size)
+		if err != nil {
+			rv.tally.answer("broken")
+			return
+		}
+		rv.finish(w, r, failing, status)
+		return
+	}
+
+	var buffer bytes.Buffer
+	buffer.Grow(int(min(max(r.ContentLength, 0), rv.maxBody)) + bytes.MinRead)
+	_, err := buffer.ReadFrom(io.LimitReader(r.Body, rv.maxBody+1))
+	body := buffer.Bytes()
+	if int64(len(body)) > rv.maxBody {
+		// Read to the end: a sender that is still writing would see a reset, not the status.
+		rest, _ := io.Copy(io.Discard, r.Body)
+		rv.tally.body(int64(len(body)) + rest)
+		http.Error(w, fmt.Sprintf("request body larger than %d bytes", rv.maxBody), rv.maxBodyStatus)
+		rv.tally.answer(strconv.Itoa(rv.maxBodyStatus))
+		return
+	}
+	rv.tally.body(int64(len(body)))
+	if err != nil {
+		rv.tally.answer("broken") // the sender went away: nothing is stored, nobody to answer
+		return
+	}
+	if !failing && rv.faults.byBody(body) {
+		failing, status = true, rv.faults.matchWith
+	}
+	if !failing || rv.storeOnFail {
+		events, err := splitEventList(body)
+		if err != nil {
+			rv.refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		total, err := rv.take(events)
+		if err != nil {
+			http.Error(w, "cannot store", http.StatusInternalServerError)
+			rv.tally.answer("500")
+			return
+		}
+		if rv.stopAfter > 0 && total >= rv.stopAfter {
+			rv.stop() // which waits for the answer
+		}
+	}
+	rv.finish(w, r, failing, status)
+}
+
+// finish answers, after the delay.
+func (rv *receiver) finish(w http.ResponseWriter, r *http.Request, failing bool, status int) {
+	if rv.delay > 0 {
+		time.Sleep(rv.delay)
+	}
+	if failing {
+		rv.faults.answer(w, r, status, rv.tally.answer, rv.stopping)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	rv.tally.answer("200")
+}
+
+// take stores and counts the events of one body, and returns how many there are now.
+func (rv *receiver) take(events []event) (total int, err error) {
+	if rv.store != nil {
+		if err := rv.store.append(events); err != nil {
+			return 0, err
+		}
+	}
+	return rv.tally.batch(events), nil
+}
+
+// refuse answers what no audit webhook would take.
+func (rv *receiver) refuse(w http.ResponseWriter, status int, why string) {
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	http.Error(w, why, status)
+	rv.tally.answer(strconv.Itoa(status))
+	rv.tally.badBody()
+}
+
+// checkHeader returns the status to refuse r with, or 0.
+func checkHeader(r *http.Request) int {
+	if r.Method != http.MethodPost {
+		return http.StatusMethodNotAllowed
+	}
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return http.StatusUnsupportedMediaType
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return http.StatusUnsupportedMediaType
+	}
+	return 0
+}
