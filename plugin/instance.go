@@ -1,0 +1,222 @@
+// Package plugin is one [OUTPUT] instance of the output plugin k8saudit in
+// plain Go: its keys, its life, and what to answer for a chunk. It knows
+// nothing of cgo; package main passes what Fluent Bit calls.
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	jsoniter "github.com/json-iterator/go"
+
+	"out_k8saudit/batch"
+	"out_k8saudit/batch/webhook"
+	"out_k8saudit/plugin/record"
+)
+
+// Instance is one [OUTPUT] section at work. It has its own client, backend and
+// goroutines; two instances share nothing but the drain time.
+type Instance struct {
+	process *Process
+	cfg     *Config
+	log     *slog.Logger
+	repeats *repeats
+
+	client  client
+	backend *batch.Backend
+	stop    chan struct{}
+	readers sync.Pool // of *record.Reader
+	claims  *claims
+
+	mu     sync.Mutex
+	times  map[string]*record.Times // by tag
+	panics map[panicKey]int
+
+	counts     counts
+	warnEngine sync.Once
+	exiting    atomic.Bool
+	exited     chan struct{} // closed when Exit is over
+}
+
+// client sends to the webhook; *webhook.Client but in tests.
+type client interface {
+	batch.Sender
+	Close()
+}
+
+// counts is what the instance met in its life.
+type counts struct {
+	chunks, retries                        atomic.Uint64
+	invalidUTF8, restored, leftOut, broken atomic.Uint64
+	skipped                                [record.NumReasons]atomic.Uint64
+}
+
+// newInstance makes an instance of its keys. On error nothing is left behind.
+func newInstance(p *Process, number int, get func(key string) string) (*Instance, error) {
+	cfg, err := ParseConfig(get)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Webhook.UserAgent = "out_k8saudit/" + p.Version
+	c, err := webhook.New(cfg.Webhook)
+	if err != nil {
+		return nil, err
+	}
+	in := assemble(p, number, cfg, c)
+	in.log.Info("started, version " + p.Version + ": " + settings(get))
+	return in, nil
+}
+
+// assemble puts an instance together around its client, and starts it.
+func assemble(p *Process, number int, cfg *Config, c client) *Instance {
+	name := cfg.Instance
+	if name == "" {
+		host := "?"
+		if u, err := url.Parse(cfg.Webhook.URL); err == nil && u.Host != "" {
+			host = u.Host
+		}
+		name = fmt.Sprintf("%d:%s", number, host)
+	}
+	in := &Instance{
+		process: p,
+		cfg:     cfg,
+		log:     newLogger(p.Log, printable(name, 100), cfg.LogLevel),
+		client:  c,
+		stop:    make(chan struct{}),
+		exited:  make(chan struct{}),
+		claims:  newClaims(),
+		times:   map[string]*record.Times{},
+		panics:  map[panicKey]int{},
+	}
+	in.repeats = &repeats{log: in.log}
+	options := &record.Options{LogKey: cfg.LogKey, RestoreTimestamp: cfg.RestoreTimestamp}
+	in.readers.New = func() any { return record.NewReader(options) }
+	bounds := cfg.Batch
+	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.givenUp}
+	in.backend = batch.New(bounds, c)
+	// Run fails for a backend that ran or was shut down before: never this one.
+	if err := in.backend.Run(in.stop); err != nil {
+		panic(err)
+	}
+	return in
+}
+
+// Exit ends the intake, sends what was taken, and blocks until the last request
+// has returned or the drain time is over: Drain_Timeout from the first exit of
+// an instance in the process, at least a second. A second call waits for the
+// first.
+func (in *Instance) Exit() {
+	if in.exiting.Swap(true) {
+		<-in.exited
+		return
+	}
+	drain := in.process.drainTime(in.cfg.DrainTimeout)
+	start := time.Now()
+	before := in.backend.Stats()
+	close(in.stop)
+	in.backend.Shutdown(drain)
+	in.client.Close()
+	in.repeats.flush()
+	in.logEnd(before.Pending, time.Since(start))
+	in.process.forget(in)
+	close(in.exited)
+}
+
+// logEnd writes the account of the instance's life.
+func (in *Instance) logEnd(pending uint64, took time.Duration) {
+	s := in.backend.Stats()
+	waiting, evicted := in.claims.counts()
+	level := slog.LevelInfo
+	text := "stopped"
+	if s.GivenUp > 0 {
+		level = slog.LevelWarn
+		text = "stopped at the end of Drain_Timeout; what was given up is in chunks that Fluent Bit still has and sends again"
+		if in.cfg.Mode == ModeBatch {
+			level = slog.LevelError
+			text = "stopped at the end of Drain_Timeout: what was given up is lost; raise Drain_Timeout, or use Mode blocking"
+		}
+	}
+	var skipped uint64
+	for i := range in.counts.skipped {
+		skipped += in.counts.skipped[i].Load()
+	}
+	in.log.Log(context.Background(), level, text,
+		"drained", pending, "drain_time", took.Round(time.Millisecond),
+		"chunks", in.counts.chunks.Load(), "retries", in.counts.retries.Load(),
+		"events", s.Taken, "accepted", s.Accepted, "rejected", s.Rejected, "given_up", s.GivenUp, "pending", s.Pending,
+		"requests", s.Requests, "failed_requests", s.Failures,
+		"skipped_records", skipped, "invalid_utf8", in.counts.invalidUTF8.Load(),
+		"timestamps_restored", in.counts.restored.Load(), "timestamps_left_out", in.counts.leftOut.Load(),
+		"chunks_waiting", waiting, "chunks_forgotten", evicted)
+}
+
+// maxTags bounds the tags whose record times are remembered.
+const maxTags = 4096
+
+// timesOf is what is known of the record times of a tag.
+func (in *Instance) timesOf(tag string) *record.Times {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	t := in.times[tag]
+	if t == nil {
+		if len(in.times) >= maxTags {
+			clear(in.times) // learnt again from the next chunk of each
+		}
+		t = &record.Times{}
+		in.times[tag] = t
+	}
+	return t
+}
+
+// sendFailed logs a failed request.
+func (in *Instance) sendFailed(f batch.Failure) {
+	retry := any(f.Backoff.Round(time.Millisecond))
+	if f.Split {
+		retry = "at once, in two halves"
+	}
+	if f.Single != nil && f.Tries > 1 {
+		id := eventID(f.Single)
+		in.repeats.tell(slog.LevelError, "event "+id, "the webhook does not accept this event; it is tried again and holds up no other",
+			"event", id, "bytes", len(f.Single), "tries", f.Tries, "retry_in", retry, "error", f.Err)
+		return
+	}
+	in.repeats.tell(slog.LevelWarn, "request", "a request failed, its events are kept and sent again",
+		"error", f.Err, "events", f.Events, "bytes", f.Bytes, "tries", f.Tries, "retry_in", retry)
+}
+
+// healthChanged logs that the webhook is down or works again.
+func (in *Instance) healthChanged(from, to batch.Health) {
+	switch {
+	case to == batch.Down:
+		in.repeats.tell(slog.LevelWarn, "down", "the webhook is down: Fluent Bit keeps the chunks, one probe at a time goes out")
+	case from == batch.Down:
+		in.repeats.tell(slog.LevelInfo, "up", "the webhook works again")
+	case to == batch.Slow:
+		in.repeats.tell(slog.LevelWarn, "slow", "the webhook is slow: a request has been under way for longer than Flush_Timeout; sending goes on")
+	}
+}
+
+// givenUp logs what mode batch could not deliver before the drain time was
+// over, by name: an auditor will ask which events are missing. Those of mode
+// blocking are still in Fluent Bit's chunks.
+func (in *Instance) givenUp(ev *batch.Events, acknowledged bool) {
+	if acknowledged {
+		return
+	}
+	for i := range ev.Len() {
+		e := ev.Event(i)
+		in.log.Error("an event is lost: Drain_Timeout is over", "event", eventID(e), "bytes", len(e))
+	}
+}
+
+// eventID names an event in a log line: its auditID and stage.
+func eventID(event []byte) string {
+	id := jsoniter.Get(event, "auditID").ToString()
+	stage := jsoniter.Get(event, "stage").ToString()
+	return printable(id, 64) + "/" + printable(stage, 32)
+}

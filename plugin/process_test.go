@@ -1,0 +1,157 @@
+package plugin
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestInstancesShareTheDrainTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Process{Log: &logBuffer{}}
+		hang := func(ctx context.Context, _ int, _ []string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		var all []*Instance
+		for i := range 3 {
+			in := startedIn(t, p, &receiver{answer: hang}, "Drain_Timeout", "10s")
+			if answer := flush(in, chunk(event(i))); answer != Retry {
+				t.Fatalf("answer %d", answer)
+			}
+			all = append(all, in)
+		}
+		var took []time.Duration
+		for _, in := range all {
+			start := time.Now()
+			in.Exit()
+			took = append(took, time.Since(start))
+		}
+		if took[0] != 10*time.Second || took[1] != time.Second || took[2] != time.Second {
+			t.Errorf("the exits took %v, want the drain time for the first, a second for each other", took)
+		}
+		// The next ones in this process, after a reload, have the whole time again.
+		in := startedIn(t, p, &receiver{answer: hang}, "Drain_Timeout", "10s")
+		flush(in, chunk(event(9)))
+		start := time.Now()
+		in.Exit()
+		if took := time.Since(start); took != 10*time.Second {
+			t.Errorf("after a reload the exit took %v, want 10s", took)
+		}
+	})
+}
+
+func TestExitTwiceAndAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Process{Log: &logBuffer{}}
+		r := &receiver{answer: sleeping(2 * time.Second)}
+		in := startedIn(t, p, r)
+		go flush(in, chunk(event(1)))
+		synctest.Wait()
+		start := time.Now()
+		go in.Exit()
+		p.ExitAll()
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("took %v, want the 2s of the request under way", took)
+		}
+		in.Exit()
+		synctest.Wait()
+		if !r.closed {
+			t.Error("the client is not closed")
+		}
+		if p.Only() != nil || len(p.instances) != 0 {
+			t.Error("the instance is still listed")
+		}
+		r.wantGot(t, event(1))
+	})
+}
+
+func TestAHostThatNamesNoInstanceServesTheOnlyOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logBuffer{}
+		p := &Process{Log: log}
+		if answer := p.FlushOnly(chunk(event(0)), "t"); answer != Retry {
+			t.Errorf("without an instance: answer %d, want RETRY", answer)
+		}
+		r := &receiver{}
+		startedIn(t, p, r)
+		if answer := p.FlushOnly(chunk(event(1)), "t"); answer != OK {
+			t.Errorf("with one instance: answer %d, want OK", answer)
+		}
+		startedIn(t, p, &receiver{})
+		if answer := p.FlushOnly(chunk(event(2)), "t"); answer != Retry {
+			t.Errorf("with two instances: answer %d, want RETRY", answer)
+		}
+		p.ExitAll()
+		r.wantGot(t, event(1))
+		if n := log.count("does not say which of several outputs"); n != 2 {
+			t.Errorf("told %d times:\n%s", n, log)
+		}
+	})
+}
+
+func TestAFailedInitLeavesNothingBehindAndNamesEveryFault(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	log := &logBuffer{}
+	p := &Process{Log: log}
+	in, err := p.Init(from("URL", "https://user:secret@webhook/x", "CA_File", "/does/not/exist.pem"))
+	if in != nil || err == nil {
+		t.Fatal("Init succeeded")
+	}
+	if len(p.instances) != 0 {
+		t.Error("an instance is listed")
+	}
+	for _, want := range []string{"URL", "CA_File", "/does/not/exist.pem"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not name %s:\n%s", want, log)
+		}
+	}
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("the log holds the credentials:\n%s", log)
+	}
+	if _, err := p.Init(from("Mode", "fast", "Batch_Max_Size", "0")); err == nil {
+		t.Error("Init succeeded")
+	}
+	for _, want := range []string{"URL is required", `Mode "fast"`, `Batch_Max_Size "0"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not name %s:\n%s", want, log)
+		}
+	}
+}
+
+func TestInitWorksAgainAfterFailureAndExit(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	p := &Process{Version: "v1.2.3", Log: &logBuffer{}}
+	_, _ = p.Init(from())
+	for range 3 {
+		in, err := p.Init(from("URL", "http://127.0.0.1:1/x?token=secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Exit()
+	}
+	log := p.Log.(*logBuffer)
+	if log.count("started, version v1.2.3") != 3 || strings.Contains(log.String(), "secret") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+func TestForkedIsAboutTheProcessThatRegistered(t *testing.T) {
+	p := &Process{}
+	if p.Forked() {
+		t.Error("before Register")
+	}
+	p.Registered()
+	if p.Forked() {
+		t.Error("in the process that registered")
+	}
+	p.pid = os.Getppid()
+	if !p.Forked() {
+		t.Error("in another process")
+	}
+}
