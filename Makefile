@@ -1,0 +1,66 @@
+# Build, test and try out_k8saudit. `make` alone lists the targets.
+
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO          ?= go
+CC          ?= gcc
+BUILD       := build
+PLUGIN      := $(BUILD)/out_k8saudit.so
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 60s
+FLUENT_BIT  ?= $(shell command -v fluent-bit 2>/dev/null)
+
+# The packages whose tests need no built plugin.
+UNIT = $(shell $(GO) list ./... | grep -v /test/)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(PLUGIN) ## build the plugin, the bundled host and the receiver into build/
+
+# Always asks the Go command, which knows best what changed.
+.PHONY: $(PLUGIN)
+$(PLUGIN):
+	$(GO) build -buildmode=c-shared -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $@ .
+
+$(BUILD)/flbhost: $(wildcard tools/flbhost/*.c tools/flbhost/*.h)
+	@mkdir -p $(BUILD)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $@ tools/flbhost/*.c -ldl -lpthread
+
+.PHONY: $(BUILD)/auditsink
+$(BUILD)/auditsink:
+	$(GO) build -trimpath -o $@ ./cmd/auditsink
+
+build: $(BUILD)/flbhost $(BUILD)/auditsink
+
+.PHONY: demo
+demo: build ## deliver an audit log to a receiver, stop, and print the verdict
+	@BUILD=$(BUILD) FLUENT_BIT="$(FLUENT_BIT)" tools/demo.sh
+
+.PHONY: test
+test: build ## run all tests: unit tests with the race detector, end to end on the bundled host
+	$(GO) test -race $(UNIT)
+	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" $(GO) test -count=1 -timeout 20m ./test/...
+
+.PHONY: e2e
+e2e: build ## run the end-to-end tests, also on FLUENT_BIT=/path/to/fluent-bit, at full length
+	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" E2E_LONG=1 $(GO) test -count=1 -v -timeout 60m ./test/...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (60s)
+	$(GO) test -run '^$$' -fuzz '^FuzzChunk$$' -fuzztime $(FUZZTIME) ./plugin/record
+	$(GO) test -run '^$$' -fuzz '^FuzzRawLine$$' -fuzztime $(FUZZTIME) ./plugin/record
+
+.PHONY: lint
+lint: ## check format, vet, staticcheck, go.mod and the direction of imports
+	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./plugin/... ./batch/... ./cmd/...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	@tools/check-imports.sh
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BUILD)
