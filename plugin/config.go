@@ -149,7 +149,8 @@ var keys = []key{
 
 // ParseConfig reads the keys of one [OUTPUT] section. get returns the value of a
 // key, whatever the case of its letters, "" if it is not set. The error names
-// every fault at once: the key, its value and what would be right.
+// every fault at once: the key, its value and what would be right. The Config
+// is then of use for finding more faults, and for nothing else.
 func ParseConfig(get func(key string) string) (*Config, error) {
 	c := &Config{}
 	var faults []error
@@ -166,6 +167,9 @@ func ParseConfig(get func(key string) string) (*Config, error) {
 		}
 		if err := k.set(c, value); err != nil {
 			faults = append(faults, fmt.Errorf("%s %q: %w", k.name, value, err))
+			if k.def != "" {
+				_ = k.set(c, k.def) // so that what is checked later has no faults of its own
+			}
 		}
 	}
 	if len(faults) == 0 {

@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -59,11 +60,15 @@ type counts struct {
 // newInstance makes an instance of its keys. On error nothing is left behind.
 func newInstance(p *Process, number int, get func(key string) string) (*Instance, error) {
 	cfg, err := ParseConfig(get)
-	if err != nil {
-		return nil, err
-	}
 	cfg.Webhook.UserAgent = "out_k8saudit/" + p.Version
-	c, err := webhook.New(cfg.Webhook)
+	var c *webhook.Client
+	if cfg.Webhook.URL != "" {
+		var more error
+		if c, more = webhook.New(cfg.Webhook); more == nil && err != nil {
+			c.Close()
+		}
+		err = errors.Join(err, more)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -99,14 +99,14 @@ func TestAFailedInitLeavesNothingBehindAndNamesEveryFault(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	log := &logBuffer{}
 	p := &Process{Log: log}
-	in, err := p.Init(from("URL", "https://user:secret@webhook/x", "CA_File", "/does/not/exist.pem"))
+	in, err := p.Init(from("URL", "https://user:secret@webhook/x", "CA_File", "/does/not/exist.pem", "Batch_Max_Size", "none"))
 	if in != nil || err == nil {
 		t.Fatal("Init succeeded")
 	}
 	if len(p.instances) != 0 {
 		t.Error("an instance is listed")
 	}
-	for _, want := range []string{"URL", "CA_File", "/does/not/exist.pem"} {
+	for _, want := range []string{"URL: ", "CA_File: ", "/does/not/exist.pem", `Batch_Max_Size "none"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not name %s:\n%s", want, log)
 		}
