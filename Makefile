@@ -2,7 +2,9 @@
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO          ?= go
-CC          ?= gcc
+ifeq ($(origin CC),default)
+CC          := gcc
+endif
 BUILD       := build
 PLUGIN      := $(BUILD)/out_k8saudit.so
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

@@ -90,6 +90,7 @@ type repeats struct {
 type repeated struct {
 	level slog.Level
 	text  string
+	attrs []any     // of the last time
 	last  time.Time // of the last line
 	since int       // times since the last line
 }
@@ -111,7 +112,7 @@ func (r *repeats) tell(level slog.Level, kind, text string, attrs ...any) {
 		r.kinds[kind] = f
 		r.order = append(r.order, kind)
 	}
-	f.level, f.text = level, text
+	f.level, f.text, f.attrs = level, text, attrs
 	if !f.last.IsZero() && now.Sub(f.last) < repeatInterval {
 		f.since++
 		r.mu.Unlock()
@@ -121,7 +122,7 @@ func (r *repeats) tell(level slog.Level, kind, text string, attrs ...any) {
 	f.last, f.since = now, 0
 	r.mu.Unlock()
 	if more > 0 {
-		attrs = append(attrs, "times_since", more+1)
+		attrs = append(attrs[:len(attrs):len(attrs)], "times_since", more+1)
 	}
 	r.log.Log(context.Background(), level, text, attrs...)
 }
@@ -132,7 +133,7 @@ func (r *repeats) flush() {
 	defer r.mu.Unlock()
 	for _, kind := range r.order {
 		if f := r.kinds[kind]; f.since > 0 {
-			r.log.Log(context.Background(), f.level, f.text, "times_since", f.since)
+			r.log.Log(context.Background(), f.level, f.text, append(f.attrs[:len(f.attrs):len(f.attrs)], "times_since", f.since)...)
 			f.since = 0
 		}
 	}

@@ -42,7 +42,7 @@ func TestARepeatingFaultIsToldOncePerIntervalWithItsCount(t *testing.T) {
 		log := &logBuffer{}
 		r := &repeats{log: newLogger(log, "x", slog.LevelInfo)}
 		for range 150 { // two and a half minutes
-			r.tell(slog.LevelWarn, "kind", "fault")
+			r.tell(slog.LevelWarn, "kind", "fault", "of", "x")
 			time.Sleep(time.Second)
 		}
 		r.flush()
@@ -52,7 +52,7 @@ func TestARepeatingFaultIsToldOncePerIntervalWithItsCount(t *testing.T) {
 		for _, line := range lines {
 			tails = append(tails, line[strings.Index(line, "fault"):])
 		}
-		if got := strings.Join(tails, ","); got != "fault,fault times_since=60,fault times_since=60,fault times_since=29" {
+		if got := strings.Join(tails, ","); got != "fault of=x,fault of=x times_since=60,fault of=x times_since=60,fault of=x times_since=29" {
 			t.Errorf("told: %s", got)
 		}
 	})
