@@ -1,11 +1,14 @@
 // Command out_k8saudit is the Fluent Bit output plugin k8saudit, a c-shared
 // library. This file is all of its cgo: the callbacks that Fluent Bit calls
 // (src/proxy/go/go.c), each of which converts, calls package plugin, converts
-// back, and recovers. Nothing runs when the library is loaded.
+// back, and recovers. Nothing runs when the library is loaded. FLBPluginInit and
+// FLBPluginUnregister come by way of forked.c.
 package main
 
 /*
 #include <stddef.h>
+
+void k8saudit_note_process(void);
 */
 import "C"
 
@@ -42,7 +45,7 @@ type handle struct {
 //export FLBPluginRegister
 func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	defer recovered("register", &result, -1)
-	process.Registered()
+	C.k8saudit_note_process()
 	result = C.int(output.FLBPluginRegister(def, "k8saudit", "Kubernetes audit events to an audit webhook"))
 	// struct flb_plugin_proxy_def begins with the ints type, proxy and flags; the
 	// binding writes all three and knows no flag.
@@ -50,13 +53,8 @@ func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	return result
 }
 
-//export FLBPluginInit
-func FLBPluginInit(ctx unsafe.Pointer) (result C.int) {
-	if process.Forked() {
-		// Daemon mode: the threads of Go's runtime are gone, and fd 1 and 2 may be
-		// Fluent Bit's own pipes by now.
-		return C.int(plugin.Error)
-	}
+//export k8sauditInit
+func k8sauditInit(ctx unsafe.Pointer) (result C.int) {
 	defer recovered("init", &result, plugin.Error)
 	instance, err := process.Init(func(key string) string { return output.FLBPluginConfigKey(ctx, key) })
 	if err != nil {
@@ -103,8 +101,8 @@ func FLBPluginExit() (result C.int) {
 	return C.int(plugin.OK)
 }
 
-//export FLBPluginUnregister
-func FLBPluginUnregister(def unsafe.Pointer) {
+//export k8sauditUnregister
+func k8sauditUnregister(def unsafe.Pointer) {
 	var result C.int
 	defer recovered("unregister", &result, plugin.Error)
 	output.FLBPluginUnregister(def)

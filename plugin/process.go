@@ -1,12 +1,11 @@
 // This file is what the instances of one process share: their number, their
-// list, the drain time, and the process itself.
+// list, the drain time, and the name of the engine's thread.
 
 package plugin
 
 import (
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +21,6 @@ type Process struct {
 	Log     io.Writer // stderr
 
 	mu        sync.Mutex
-	pid       int
 	numbered  int
 	instances []*Instance
 	firstExit time.Time // of the exits under way; zero while there are none
@@ -30,20 +28,6 @@ type Process struct {
 
 // minDrain is the drain time that every instance has, however late it exits.
 const minDrain = time.Second
-
-// Registered notes the process that registered the plugin. A later fork
-// (Fluent Bit's daemon mode) leaves a Go runtime without threads behind, see
-// Forked.
-func (p *Process) Registered() {
-	p.mu.Lock()
-	p.pid = os.Getpid()
-	p.mu.Unlock()
-}
-
-// Forked says whether this is another process than the one that registered the
-// plugin. In such a process nothing works but returning: it takes no lock and
-// allocates nothing.
-func (p *Process) Forked() bool { return p.pid != 0 && unix.Getpid() != p.pid }
 
 // Init makes an instance of the keys that get reads: see ParseConfig. A failure
 // was logged, and leaves nothing behind.

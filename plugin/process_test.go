@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -138,20 +137,5 @@ func TestInitWorksAgainAfterFailureAndExit(t *testing.T) {
 	log := p.Log.(*logBuffer)
 	if log.count("started, version v1.2.3") != 3 || strings.Contains(log.String(), "secret") {
 		t.Errorf("log:\n%s", log)
-	}
-}
-
-func TestForkedIsAboutTheProcessThatRegistered(t *testing.T) {
-	p := &Process{}
-	if p.Forked() {
-		t.Error("before Register")
-	}
-	p.Registered()
-	if p.Forked() {
-		t.Error("in the process that registered")
-	}
-	p.pid = os.Getppid()
-	if !p.Forked() {
-		t.Error("in another process")
 	}
 }
