@@ -53,7 +53,7 @@ func throughParser(t *testing.T, level, mode string, workers int) {
 
 func TestNoTimestampIsInventedWhenTheParsersTimeFormatIsWrong(t *testing.T) {
 	onFluentBit(t, func(t *testing.T) {
-		for _, format := range []string{"%Y-%m-%dT%H:%M:%S", "%s", "%d/%b/%Y"} {
+		for _, format := range []string{"%Y-%m-%dT%H:%M:%S", "%s"} {
 			t.Run(format, func(t *testing.T) {
 				dir := t.TempDir()
 				log := filepath.Join(dir, "audit.log")
@@ -69,6 +69,20 @@ func TestNoTimestampIsInventedWhenTheParsersTimeFormatIsWrong(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+func TestAnEventWhoseTimeTheParserCannotReadArrivesWhole(t *testing.T) {
+	onFluentBit(t, func(t *testing.T) {
+		dir := t.TempDir()
+		log := filepath.Join(dir, "audit.log")
+		lines := auditLog(t, "metadata")
+		writeLines(t, log, lines)
+		r := receive(t, dir, log, "", "-semantic")
+		p := realFluentBit{}.start(t, setup{dir: dir, log: log, url: r.url, workers: 1, timeFormat: "%d/%b/%Y"})
+		until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
+		p.stop()
+		r.wantAll(len(lines))
 	})
 }
 
