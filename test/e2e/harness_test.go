@@ -121,7 +121,6 @@ type process struct {
 
 	mu     sync.Mutex
 	output bytes.Buffer
-	lines  chan string // while somebody waits for one
 }
 
 func (p *process) Write(b []byte) (int, error) {
