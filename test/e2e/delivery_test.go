@@ -128,7 +128,7 @@ func TestIdenticalChunksBothArrive(t *testing.T) {
 			if err := os.WriteFile(records, recordsOf(lines), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			p := start(t, flbhost, append(args, "--repeat", "2", "--msgpack", records)...)
+			p := start(t, flbhost, append(args, "--chunk-bytes", "1000000000", "--repeat", "2", "--msgpack", records)...)
 			if status := p.wait(); status != 0 {
 				t.Errorf("the host ended with %d", status)
 			}
