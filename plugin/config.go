@@ -41,19 +41,22 @@ type Config struct {
 
 // key is one key of an [OUTPUT] section.
 type key struct {
-	name     string
-	def      string // the default, as a configuration file would have it
-	flag     string // kube-apiserver's of the same meaning
-	help     string // one sentence, for the documentation
-	required bool
-	set      func(c *Config, value string) error
+	name string
+	def  string // the default, as a configuration file would have it
+	flag string // kube-apiserver's of the same meaning
+	help string // one sentence, for the documentation
+	note string // in the documentation, in place of a default
+	set  func(c *Config, value string) error
 	// shown is the value for a log line, where the value itself may hold a secret.
 	shown func(value string) string
 }
 
 // keys is in the order of the documentation.
 var keys = []key{
-	{name: "URL", required: true,
+	{name: "Webhook_Config_File", flag: "--audit-webhook-config-file", note: "this or `URL`",
+		help: "Kubeconfig that names the webhook, certificates, credentials and proxy.",
+		set:  func(c *Config, v string) error { c.Webhook.ConfigFile = v; return nil }},
+	{name: "URL", note: "this or `Webhook_Config_File`",
 		help:  "Where the events are posted: `http` or `https`, path and query exactly as written.",
 		set:   func(c *Config, v string) error { c.Webhook.URL = v; return nil },
 		shown: redactURL},
@@ -150,7 +153,8 @@ var keys = []key{
 // ParseConfig reads the keys of one [OUTPUT] section. get returns the value of a
 // key, whatever the case of its letters, "" if it is not set. The error names
 // every fault at once: the key, its value and what would be right. The Config
-// is then of use for finding more faults, and for nothing else.
+// is then of use for finding more faults, and for nothing else. What belongs to
+// the Webhook alone is checked by webhook.New.
 func ParseConfig(get func(key string) string) (*Config, error) {
 	c := &Config{}
 	var faults []error
@@ -160,9 +164,6 @@ func ParseConfig(get func(key string) string) (*Config, error) {
 			value = k.def
 		}
 		if value == "" {
-			if k.required {
-				faults = append(faults, fmt.Errorf("%s is required: set it to the webhook's address, such as https://audit.example.com/events", k.name))
-			}
 			continue
 		}
 		if err := k.set(c, value); err != nil {
@@ -244,8 +245,8 @@ func KeyTable() string {
 	}
 	for _, k := range keys {
 		def := code(k.def)
-		if k.required {
-			def = "required"
+		if k.note != "" {
+			def = k.note
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, def, code(k.flag), k.help)
 	}

@@ -68,6 +68,10 @@ func TestEveryKeyReachesItsPlace(t *testing.T) {
 	if !equal(*c, want) {
 		t.Errorf("\n got %+v\nwant %+v", *c, want)
 	}
+	c, err = ParseConfig(from("webhook_config_file", "/kubeconfig"))
+	if err != nil || c.Webhook.ConfigFile != "/kubeconfig" || c.Webhook.URL != "" {
+		t.Errorf("Webhook_Config_File: %+v (%v)", c.Webhook, err)
+	}
 }
 
 func TestAWrongValueNamesKeyValueAndRemedy(t *testing.T) {

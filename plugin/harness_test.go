@@ -132,7 +132,7 @@ func startedIn(t *testing.T, p *Process, r *receiver, keys ...string) *Instance 
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := assemble(p, 0, cfg, r)
+	in := assemble(p, cfg, r)
 	p.instances = append(p.instances, in)
 	return in
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,38 +58,50 @@ type counts struct {
 
 // newInstance makes an instance of its keys. On error nothing is left behind.
 func newInstance(p *Process, number int, get func(key string) string) (*Instance, error) {
-	cfg, err := ParseConfig(get)
-	cfg.Webhook.UserAgent = "out_k8saudit/" + p.Version
-	var c *webhook.Client
-	if cfg.Webhook.URL != "" {
-		var more error
-		if c, more = webhook.New(cfg.Webhook); more == nil && err != nil {
-			c.Close()
-		}
-		err = errors.Join(err, more)
-	}
+	cfg, c, err := configure(p.Version, get)
 	if err != nil {
 		return nil, err
 	}
-	in := assemble(p, number, cfg, c)
-	in.log.Info("started, version " + p.Version + ": " + settings(get))
+	if cfg.Instance == "" {
+		cfg.Instance = fmt.Sprintf("%d:%s", number, c.Host())
+	}
+	in := assemble(p, cfg, c)
+	in.log.Info("started, version " + p.Version + ", posts to " + c.Target() + ": " + settings(get))
 	return in, nil
 }
 
-// assemble puts an instance together around its client, and starts it.
-func assemble(p *Process, number int, cfg *Config, c client) *Instance {
-	name := cfg.Instance
-	if name == "" {
-		host := "?"
-		if u, err := url.Parse(cfg.Webhook.URL); err == nil && u.Host != "" {
-			host = u.Host
+// configure reads the keys and makes the client of them. The error joins the
+// faults of both.
+func configure(version string, get func(key string) string) (*Config, *webhook.Client, error) {
+	cfg, err := ParseConfig(get)
+	cfg.Webhook.UserAgent = "out_k8saudit/" + version
+	c, more := webhook.New(cfg.Webhook)
+	if err := errors.Join(err, more); err != nil {
+		if c != nil {
+			c.Close()
 		}
-		name = fmt.Sprintf("%d:%s", number, host)
+		return nil, nil, err
 	}
+	return cfg, c, nil
+}
+
+// Check finds what is wrong with the keys of one [OUTPUT] section, the files
+// that they name included, without starting anything or connecting to anyone.
+// See ParseConfig for get and the error.
+func Check(get func(key string) string) error {
+	_, c, err := configure("check", get)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// assemble puts an instance together around its client, and starts it.
+func assemble(p *Process, cfg *Config, c client) *Instance {
 	in := &Instance{
 		process: p,
 		cfg:     cfg,
-		log:     newLogger(p.Log, printable(name, 100), cfg.LogLevel),
+		log:     newLogger(p.Log, printable(cfg.Instance, 100), cfg.LogLevel),
 		client:  c,
 		stop:    make(chan struct{}),
 		exited:  make(chan struct{}),

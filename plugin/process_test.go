@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,7 +118,7 @@ func TestAFailedInitLeavesNothingBehindAndNamesEveryFault(t *testing.T) {
 	if _, err := p.Init(from("Mode", "fast", "Batch_Max_Size", "0")); err == nil {
 		t.Error("Init succeeded")
 	}
-	for _, want := range []string{"URL is required", `Mode "fast"`, `Batch_Max_Size "0"`} {
+	for _, want := range []string{"URL: not set", `Mode "fast"`, `Batch_Max_Size "0"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not name %s:\n%s", want, log)
 		}
@@ -137,5 +139,23 @@ func TestInitWorksAgainAfterFailureAndExit(t *testing.T) {
 	log := p.Log.(*logBuffer)
 	if log.count("started, version v1.2.3") != 3 || strings.Contains(log.String(), "secret") {
 		t.Errorf("log:\n%s", log)
+	}
+}
+
+func TestAnInstanceOfAKubeconfigIsNamedAfterItsServer(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte("clusters: [{name: c, cluster: {server: 'https://webhook.example:8443/audit?token=secret'}}]\n"+
+		"contexts: [{name: x, context: {cluster: c}}]\ncurrent-context: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &logBuffer{}
+	in, err := (&Process{Version: "test", Log: log}).Init(from("webhook_config_file", kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Exit()
+	want := "[output:k8saudit:0:webhook.example:8443] started, version test, posts to https://webhook.example:8443/audit: webhook_config_file=" + kubeconfig + " "
+	if log.count(want) != 1 || log.count("secret") != 0 {
+		t.Errorf("want %s in\n%s", want, log)
 	}
 }

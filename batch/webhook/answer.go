@@ -34,7 +34,7 @@ type Error struct {
 	// Status is the HTTP status code.
 	Status int
 	// Message is the beginning of the answer's body on one line, at most 200 bytes,
-	// without control characters. It never repeats the token, nor a piece of the
+	// without control characters. It never repeats a credential, nor a piece of the
 	// body that was sent.
 	Message string
 
@@ -108,11 +108,13 @@ func finish(resp *http.Response, wantMessage bool, cancel func()) (message []byt
 }
 
 // excerpt makes text from outside fit to be shown: at most limit bytes, one line,
-// valid UTF-8 without control characters, and nothing of token and body.
-func excerpt(text []byte, limit int, token string, body []byte) string {
+// valid UTF-8 without control characters, and nothing of secrets and body.
+func excerpt(text []byte, limit int, secrets []string, body []byte) string {
 	text = bytes.TrimSpace(text)
-	if token != "" {
-		text = bytes.ReplaceAll(text, []byte(token), []byte("[token]"))
+	for _, secret := range secrets {
+		if secret != "" {
+			text = bytes.ReplaceAll(text, []byte(secret), []byte("[secret]"))
+		}
 	}
 	var b strings.Builder
 	for len(text) > 0 {

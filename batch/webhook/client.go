@@ -16,10 +16,12 @@ import (
 // Client sends to one URL, over connections of its own. Its methods may be called
 // from any goroutine.
 type Client struct {
+	dest    *destination
 	target  string       // the URL without its query, for errors
 	request http.Request // what all requests have in common
 	timeout time.Duration
 	token   *tokenFile // nil: none
+	secrets []string   // credentials that do not change
 
 	rt   http.RoundTripper
 	tr   *connections
@@ -35,24 +37,24 @@ func New(cfg Config) (*Client, error) {
 }
 
 func newClient(cfg Config, dial dialFunc) (*Client, error) {
-	target, err := cfg.check()
+	d, err := cfg.check()
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{timeout: cfg.RequestTimeout}
+	c := &Client{timeout: cfg.RequestTimeout, dest: d, secrets: d.secrets()}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	if cfg.BearerTokenFile != "" {
-		c.token = newTokenFile(cfg.BearerTokenFile)
+	if d.tokenFile != "" {
+		c.token = newTokenFile(d.names.token, d.tokenFile)
 	}
-	if c.rt, c.tr, err = newRoundTripper(&cfg, c.token, dial, c.life); err != nil {
+	if c.rt, c.tr, err = newRoundTripper(&cfg, d, c.token, dial, c.life); err != nil {
 		return nil, err
 	}
-	shown := *target
+	shown := *d.target
 	shown.RawQuery, shown.ForceQuery = "", false
 	c.target = shown.String()
 	c.request = http.Request{
 		Method: http.MethodPost,
-		URL:    target,
+		URL:    d.target,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// Shared by all requests: net/http and client-go's wrappers only read it.
 		Header: http.Header{
@@ -125,12 +127,19 @@ func (c *Client) Close() {
 
 func (c *Client) post() string { return "POST " + c.target + ": " }
 
-func (c *Client) secret() string {
+// Target is the webhook's URL without its query, which may hold a credential.
+func (c *Client) Target() string { return c.target }
+
+// Host is the webhook's host, with the port if the URL has one.
+func (c *Client) Host() string { return c.dest.target.Host }
+
+// hidden is what no error may show.
+func (c *Client) hidden() []string {
 	if c.token == nil {
-		return ""
+		return c.secrets
 	}
 	token, _ := c.token.state()
-	return token
+	return append([]string{token}, c.secrets...)
 }
 
 // noAnswer makes the error of a POST that ended with causes.
@@ -144,28 +153,28 @@ func (c *Client) noAnswer(body []byte, causes ...error) error {
 		// that an event may well hold too, as "connection refused".
 		body = nil
 	}
-	return &transportError{text: c.post() + excerpt([]byte(text), maxErrorText, c.secret(), body), causes: causes}
+	return &transportError{text: c.post() + excerpt([]byte(text), maxErrorText, c.hidden(), body), causes: causes}
 }
 
 // refused makes the error of an answer other than 2xx.
 func (c *Client) refused(resp *http.Response, message, body []byte) error {
 	e := &Error{
 		Status:  resp.StatusCode,
-		Message: excerpt(message, maxMessage, c.secret(), body),
+		Message: excerpt(message, maxMessage, c.hidden(), body),
 		target:  c.target,
 	}
 	e.retryAfter, e.hasRetryAfter = parseRetryAfter(resp.Header, time.Now())
 	switch {
 	case e.Status >= 300 && e.Status <= 399:
-		e.hint = "redirects are not followed: set URL to where it leads"
-	case e.Status == http.StatusUnauthorized && c.token == nil:
-		e.hint = "no Bearer_Token_File is set"
-	case e.Status == http.StatusUnauthorized:
+		e.hint = "redirects are not followed: " + c.dest.names.redirect
+	case e.Status == http.StatusUnauthorized && c.token != nil:
 		c.token.refused()
-		e.hint = "the token is read again from Bearer_Token_File"
+		e.hint = "the token is read again from " + c.dest.names.token
 		if _, err := c.token.state(); err != nil {
 			e.hint = err.Error()
 		}
+	case e.Status == http.StatusUnauthorized:
+		e.hint = c.dest.refusedHint()
 	}
 	return e
 }

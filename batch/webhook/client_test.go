@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,7 +54,16 @@ func client(t *testing.T, cfg Config) *Client {
 
 func server(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(h)
+	s := unstarted(t, h)
+	s.Start()
+	return s
+}
+
+// unstarted is a server that the test starts, quiet about refused handshakes.
+func unstarted(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -268,7 +278,7 @@ func TestTokenIsReadAgainAfter401(t *testing.T) {
 	cfg.BearerTokenFile = token
 	c := client(t, cfg)
 
-	want := "POST " + s.URL + `: answered 401 Unauthorized (the token is read again from Bearer_Token_File): "bad token: [token]"`
+	want := "POST " + s.URL + `: answered 401 Unauthorized (the token is read again from Bearer_Token_File): "bad token: [secret]"`
 	if err := c.Send(t.Context(), []byte(list)); err == nil || err.Error() != want {
 		t.Errorf("first Send\n got %v\nwant %s", err, want)
 	}

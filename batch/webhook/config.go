@@ -3,15 +3,14 @@
 package webhook
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
-	"os"
-	"strconv"
-	"strings"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // Config says where and how to send. New checks it; each fault is named by the
@@ -20,6 +19,14 @@ type Config struct {
 	// URL is the webhook's address (key URL): http or https, a host, no user
 	// information, no fragment. Its path and query go out exactly as written here.
 	URL string
+	// ConfigFile (key Webhook_Config_File) is a kubeconfig, as kube-apiserver's
+	// --audit-webhook-config-file takes it, instead of URL and of everything below that
+	// it can say itself: the certificates, the credentials and the proxy. The server,
+	// user and proxy of its current context are used; the environment changes nothing
+	// (but for the proxy, if it names none). Relative paths start at its own folder.
+	// Exec and auth-provider users are refused. As for every Kubernetes client,
+	// credentials go to an https server only.
+	ConfigFile string
 
 	// CAFile (key CA_File) holds the PEM certificates that may sign the webhook's;
 	// empty: the system's. Read at New, and again after a webhook's certificate
@@ -53,162 +60,178 @@ type Config struct {
 	UserAgent string
 }
 
-// fault is one wrong setting: the key, what is wrong with its value, and the remedy.
-func fault(key, format string, args ...any) error {
-	return fmt.Errorf(key+": "+format, args...)
+// destination is where a checked Config sends, and what it needs to be let in.
+type destination struct {
+	names  names
+	target *url.URL
+	// rest has the certificates and all credentials but for the token of tokenFile.
+	rest      *rest.Config
+	tokenFile string
+	proxy     func(*http.Request) (*url.URL, error)
 }
 
-// check returns the parsed URL, or every fault of cfg joined.
-func (cfg *Config) check() (*url.URL, error) {
-	var faults []error
-	add := func(err error) {
-		if err != nil {
-			faults = append(faults, err)
-		}
+// names is where settings were written, for errors.
+type names struct {
+	url, ca, cert, key, token string
+
+	credentials string // the remedy for credentials in a wrong place
+	redirect    string // the remedy for a redirect
+	none        string // what a 401 means when there are no credentials
+}
+
+var ownNames = names{
+	url: "URL", ca: "CA_File", cert: "Cert_File", key: "Key_File", token: "Bearer_Token_File",
+	credentials: "Bearer_Token_File or Cert_File and Key_File",
+	redirect:    "set URL to where it leads",
+	none:        "no Bearer_Token_File is set",
+}
+
+// fault is one wrong setting: the key, what is wrong with its value, and the remedy.
+func fault(key, format string, args ...any) error {
+	return fmt.Errorf("%s: "+format, append([]any{key}, args...)...)
+}
+
+// faults gathers what is wrong.
+type faults []error
+
+func (f *faults) add(err error) {
+	if err != nil {
+		*f = append(*f, err)
+	}
+}
+
+// check returns the destination, or every fault of cfg joined.
+func (cfg *Config) check() (*destination, error) {
+	var f faults
+	var d *destination
+	switch {
+	case cfg.URL != "" && cfg.ConfigFile != "":
+		f.add(fault("Webhook_Config_File", "%q, together with URL: either says where to send; keep one of the two", cfg.ConfigFile))
+	case cfg.ConfigFile != "":
+		d = cfg.fromKubeconfig(&f)
+	default:
+		d = cfg.fromKeys(&f)
 	}
 
-	target, err := parseURL(cfg.URL)
-	add(err)
-	if err == nil && target.Scheme == "http" {
+	if cfg.RequestTimeout <= 0 {
+		f.add(fault("Request_Timeout", "%s: give a time above zero, such as 30s", cfg.RequestTimeout))
+	}
+	if cfg.MaxConcurrentRequests < 1 {
+		f.add(fault("Max_Concurrent_Requests", "%d: give a number of at least 1", cfg.MaxConcurrentRequests))
+	}
+	if cfg.MaxBodyBytes < 1 {
+		f.add(fault("Batch_Max_Bytes", "%d: give a size of at least 1", cfg.MaxBodyBytes))
+	}
+	return d, errors.Join(f...)
+}
+
+// fromKeys makes the destination of single keys. It is complete if nothing was added
+// to f.
+func (cfg *Config) fromKeys(f *faults) *destination {
+	d := &destination{
+		names: ownNames,
+		rest: &rest.Config{
+			TLSClientConfig: rest.TLSClientConfig{
+				Insecure:   cfg.InsecureSkipVerify,
+				ServerName: cfg.ServerName,
+				CAFile:     cfg.CAFile,
+				CertFile:   cfg.CertFile,
+				KeyFile:    cfg.KeyFile,
+			},
+		},
+		tokenFile: cfg.BearerTokenFile,
+		proxy:     http.ProxyFromEnvironment,
+	}
+	var err error
+	if cfg.URL == "" {
+		f.add(fault("URL", "not set, and neither is Webhook_Config_File: set one of the two, such as URL https://audit.example.com/events"))
+	} else {
+		d.target, err = parseURL(d.names, cfg.URL)
+		f.add(err)
+	}
+	if d.target != nil && d.target.Scheme == "http" {
 		// A key that would do nothing is a mistake about what is protected.
-		for _, k := range []struct {
-			key string
-			set bool
-		}{
-			{"CA_File", cfg.CAFile != ""},
-			{"Cert_File", cfg.CertFile != ""},
-			{"Key_File", cfg.KeyFile != ""},
-			{"Server_Name", cfg.ServerName != ""},
-			{"Insecure_Skip_Verify", cfg.InsecureSkipVerify},
-		} {
+		for _, k := range cfg.tlsKeys() {
 			if k.set {
-				add(fault(k.key, "set, but URL begins with http://, where there is no TLS: use https:// or leave %s out", k.key))
+				f.add(fault(k.key, "set, but URL begins with http://, where there is no TLS: use https:// or leave %s out", k.key))
 			}
 		}
 	}
 
 	if cfg.InsecureSkipVerify && cfg.CAFile != "" {
-		add(fault("Insecure_Skip_Verify", "on, together with CA_File %q: no certificate would be checked against that file; keep one of the two", cfg.CAFile))
-	}
-	if cfg.CAFile != "" {
-		_, _, err := readCA(cfg.CAFile)
-		add(err)
+		f.add(fault("Insecure_Skip_Verify", "on, together with CA_File %q: no certificate would be checked against that file; keep one of the two", cfg.CAFile))
 	}
 	switch {
-	case cfg.CertFile != "" && cfg.KeyFile != "":
-		add(checkKeyPair(cfg.CertFile, cfg.KeyFile))
-	case cfg.CertFile != "":
-		add(fault("Cert_File", "%q has no Key_File: a client certificate needs its private key; set both or neither", cfg.CertFile))
-	case cfg.KeyFile != "":
-		add(fault("Key_File", "%q has no Cert_File: a private key needs its certificate; set both or neither", cfg.KeyFile))
+	case cfg.CertFile != "" && cfg.KeyFile == "":
+		f.add(fault("Cert_File", "%q has no Key_File: a client certificate needs its private key; set both or neither", cfg.CertFile))
+	case cfg.CertFile == "" && cfg.KeyFile != "":
+		f.add(fault("Key_File", "%q has no Cert_File: a private key needs its certificate; set both or neither", cfg.KeyFile))
 	}
-	if cfg.BearerTokenFile != "" {
-		_, err := readToken(cfg.BearerTokenFile)
-		add(err)
-	}
-
-	if cfg.RequestTimeout <= 0 {
-		add(fault("Request_Timeout", "%s: give a time above zero, such as 30s", cfg.RequestTimeout))
-	}
-	if cfg.MaxConcurrentRequests < 1 {
-		add(fault("Max_Concurrent_Requests", "%d: give a number of at least 1", cfg.MaxConcurrentRequests))
-	}
-	if cfg.MaxBodyBytes < 1 {
-		add(fault("Batch_Max_Bytes", "%d: give a size of at least 1", cfg.MaxBodyBytes))
-	}
-
-	return target, errors.Join(faults...)
+	d.checkFiles(f)
+	return d
 }
 
-// parseURL checks raw against what a Client can send unchanged. Its errors show
-// neither the query nor anything that may be a password.
-func parseURL(raw string) (*url.URL, error) {
-	const want = "give it as http(s)://host[:port]/path[?query]"
-	if raw == "" {
-		return nil, fault("URL", "empty: %s", want)
-	}
-	for i := range len(raw) {
-		if raw[i] <= ' ' || raw[i] >= 0x7f {
-			return nil, fault("URL", "byte %d is a space, a control or a non-ASCII character: percent-encode it", i+1)
-		}
-	}
-	if strings.Contains(raw, "#") {
-		return nil, fault("URL", "has a fragment (#…), which HTTP cannot send: remove it, or write the # as %%23")
-	}
-	u, err := url.Parse(raw)
-	if err != nil {
-		// url.Error repeats the whole URL, and its cause any part of it.
-		var escape url.EscapeError
-		if errors.As(err, &escape) {
-			return nil, fault("URL", "has a %% that is not followed by two hexadecimal digits: write it as %%25")
-		}
-		return nil, fault("URL", "not a valid URL (not shown, it may hold a password): %s", want)
-	}
-	if u.User != nil {
-		return nil, fault("URL", "holds a user name or password (not shown), and credentials in the URL are not accepted: use Bearer_Token_File or Cert_File and Key_File")
-	}
-	switch u.Scheme {
-	case "http", "https":
-	case "":
-		return nil, fault("URL", "has no scheme: %s", want)
-	default:
-		return nil, fault("URL", "scheme %q is not supported: %s", u.Scheme, want)
-	}
-	if u.Opaque != "" || u.Hostname() == "" {
-		return nil, fault("URL", "has no host: %s", want)
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return nil, fault("URL", "port %s: give a port from 1 to 65535", port)
-		}
-	}
-
-	// url.URL re-encodes a path that is not valid as written; a receiver must see
-	// what was configured, so such a path is refused rather than changed.
-	_, written, _ := strings.Cut(raw, "://")
-	if i := strings.IndexAny(written, "/?"); i >= 0 {
-		written = written[i:]
-	} else {
-		written = ""
-	}
-	if !strings.HasPrefix(written, "/") {
-		written = "/" + written
-	}
-	if sent := u.RequestURI(); sent != written {
-		path, _, _ := strings.Cut(written, "?")
-		return nil, fault("URL", "path %q has characters that must be percent-encoded: write it as %q", path, u.EscapedPath())
-	}
-	return u, nil
+// keySet says whether a key is set.
+type keySet struct {
+	key string
+	set bool
 }
 
-// readCA reads a CA_File.
-func readCA(file string) (pem []byte, pool *x509.CertPool, err error) {
-	pem, err = os.ReadFile(file)
-	if err != nil {
-		return nil, nil, fault("CA_File", "%w: give a readable file of PEM certificates", err)
+func (cfg *Config) tlsKeys() []keySet {
+	return []keySet{
+		{"CA_File", cfg.CAFile != ""},
+		{"Cert_File", cfg.CertFile != ""},
+		{"Key_File", cfg.KeyFile != ""},
+		{"Server_Name", cfg.ServerName != ""},
+		{"Insecure_Skip_Verify", cfg.InsecureSkipVerify},
 	}
-	pool = x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, nil, fault("CA_File", "%q has no valid PEM certificate (%d bytes): give the certificates of the authority that signed the webhook's", file, len(pem))
-	}
-	return pem, pool, nil
 }
 
-// checkKeyPair says which of the two files is at fault.
-func checkKeyPair(certFile, keyFile string) error {
-	certPEM, certErr := os.ReadFile(certFile)
-	if certErr != nil {
-		certErr = fault("Cert_File", "%w: give a readable PEM certificate", certErr)
+// checkFiles reads what d refers to. A certificate without its key, or the other way
+// round, was found before.
+func (d *destination) checkFiles(f *faults) {
+	tls := &d.rest.TLSClientConfig
+	switch {
+	case len(tls.CAData) > 0:
+		_, err := parseCA(d.names.ca+"-data", "it", tls.CAData)
+		f.add(err)
+	case tls.CAFile != "":
+		_, _, err := readCA(d.names.ca, tls.CAFile)
+		f.add(err)
 	}
-	keyPEM, keyErr := os.ReadFile(keyFile)
-	if keyErr != nil {
-		keyErr = fault("Key_File", "%w: give a readable PEM private key", keyErr)
+	cert := &pemSource{key: d.names.cert, file: tls.CertFile, data: tls.CertData}
+	key := &pemSource{key: d.names.key, file: tls.KeyFile, data: tls.KeyData}
+	if (cert.file != "" || len(cert.data) > 0) && (key.file != "" || len(key.data) > 0) {
+		f.add(checkKeyPair(cert, key))
 	}
-	if err := errors.Join(certErr, keyErr); err != nil {
-		return err
+	if d.tokenFile != "" {
+		_, err := readToken(d.names.token, d.tokenFile)
+		f.add(err)
 	}
-	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		return fault("Cert_File", "%q with Key_File %q: %w: give a PEM certificate and the private key that belongs to it", certFile, keyFile, err)
+}
+
+// secrets are the credentials in d that do not change, in every form that a receiver or
+// a proxy may repeat.
+func (d *destination) secrets() []string {
+	var all []string
+	if d.rest.BearerToken != "" {
+		all = append(all, d.rest.BearerToken)
 	}
-	return nil
+	if d.rest.Password != "" {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(d.rest.Username+":"+d.rest.Password)), d.rest.Password)
+	}
+	return all
+}
+
+// refusedHint says what a 401 may mean, where the token does not come from a file.
+func (d *destination) refusedHint() string {
+	switch {
+	case d.rest.BearerToken != "":
+		return "the token of the user in Webhook_Config_File is not accepted"
+	case d.rest.Username != "":
+		return "the user name and password are not accepted"
+	case d.rest.CertFile != "" || len(d.rest.CertData) > 0:
+		return "the client certificate alone is not accepted"
+	}
+	return d.names.none
 }

@@ -14,8 +14,9 @@ func TestFaultsOfURL(t *testing.T) {
 	const want = "give it as http(s)://host[:port]/path[?query]"
 	const hidden = "URL: not a valid URL (not shown, it may hold a password): " + want
 	const user = "URL: holds a user name or password (not shown), and credentials in the URL are not accepted: use Bearer_Token_File or Cert_File and Key_File"
+	const unset = "URL: not set, and neither is Webhook_Config_File: set one of the two, such as URL https://audit.example.com/events"
 	for _, tt := range []struct{ url, want string }{
-		{"", "URL: empty: " + want},
+		{"", unset},
 		{"/audit", "URL: has no scheme: " + want},
 		{"webhook/audit", "URL: has no scheme: " + want},
 		{"//webhook/audit", "URL: has no scheme: " + want},
@@ -92,7 +93,7 @@ func TestFaultsOfOtherKeys(t *testing.T) {
 				"Max_Concurrent_Requests: 0: give a number of at least 1\n" +
 				"Batch_Max_Bytes: -1: give a size of at least 1"},
 		{"all at once", func(c *Config) { c.URL, c.CAFile, c.RequestTimeout = "", missing, 0 },
-			"URL: empty: give it as http(s)://host[:port]/path[?query]\n" +
+			"URL: not set, and neither is Webhook_Config_File: set one of the two, such as URL https://audit.example.com/events\n" +
 				"CA_File: open " + missing + ": no such file or directory: give a readable file of PEM certificates\n" +
 				"Request_Timeout: 0s: give a time above zero, such as 30s"},
 	} {

@@ -18,7 +18,7 @@ func FuzzURL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		u, err := parseURL(raw)
+		u, err := parseURL(ownNames, raw)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "URL: ") {
 				t.Errorf("error without its key: %v", err)
@@ -55,7 +55,7 @@ func FuzzExcerpt(f *testing.F) {
 	f.Add([]byte(list), 200, "", []byte(list))
 	f.Fuzz(func(t *testing.T, text []byte, limit int, token string, body []byte) {
 		limit = max(40, limit%1000)
-		got := excerpt(text, limit, token, body)
+		got := excerpt(text, limit, []string{token}, body)
 		if len(got) > limit || !utf8.ValidString(got) {
 			t.Errorf("%d bytes %q", len(got), got)
 		}

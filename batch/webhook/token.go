@@ -22,6 +22,7 @@ const tokenPeriod = time.Minute
 // still good, and once it is not the webhook answers 401, whose Error then tells why.
 // (client-go's own file source does the same, but writes each failure to stderr.)
 type tokenFile struct {
+	key    string // where it was configured
 	path   string
 	cached transport.ResettableTokenSource // what requests use: this source, kept for tokenPeriod
 
@@ -30,15 +31,15 @@ type tokenFile struct {
 	err  error // of the last reading
 }
 
-func newTokenFile(path string) *tokenFile {
-	t := &tokenFile{path: path}
+func newTokenFile(key, path string) *tokenFile {
+	t := &tokenFile{key: key, path: path}
 	t.cached = transport.NewCachedTokenSource(t)
 	return t
 }
 
 // Token reads the file.
 func (t *tokenFile) Token() (*oauth2.Token, error) {
-	token, err := readToken(t.path)
+	token, err := readToken(t.key, t.path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
@@ -62,20 +63,28 @@ func (t *tokenFile) state() (string, error) {
 	return t.last, t.err
 }
 
-// readToken reads a Bearer_Token_File. Its errors never hold the token.
-func readToken(file string) (string, error) {
+// readToken reads a token's file, which came from key. Its errors never hold the token.
+func readToken(key, file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fault("Bearer_Token_File", "%w: give a readable file that holds the token", err)
+		return "", fault(key, "%w: give a readable file that holds the token", err)
 	}
 	token := strings.TrimSpace(string(b))
 	if token == "" {
-		return "", fault("Bearer_Token_File", "%q is empty: write the token into it", file)
+		return "", fault(key, "%q is empty: write the token into it", file)
 	}
-	for i := range len(token) {
-		if token[i] <= ' ' || token[i] >= 0x7f {
-			return "", fault("Bearer_Token_File", "%q holds more than one token: a space, a line break or another character that a token cannot have follows after %d bytes", file, i)
-		}
+	if i := badTokenByte(token); i >= 0 {
+		return "", fault(key, "%q holds more than one token: a space, a line break or another character that a token cannot have follows after %d bytes", file, i)
 	}
 	return token, nil
+}
+
+// badTokenByte is the index of a byte that a token cannot have, -1 if there is none.
+func badTokenByte(token string) int {
+	for i := range len(token) {
+		if token[i] <= ' ' || token[i] >= 0x7f {
+			return i
+		}
+	}
+	return -1
 }

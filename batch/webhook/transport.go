@@ -36,50 +36,36 @@ const (
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// restConfig is the part of cfg that Kubernetes clients have too.
-func (cfg *Config) restConfig(token *tokenFile) *rest.Config {
-	rc := &rest.Config{
-		Host: cfg.URL,
-		TLSClientConfig: rest.TLSClientConfig{
-			Insecure:   cfg.InsecureSkipVerify,
-			ServerName: cfg.ServerName,
-			CAFile:     cfg.CAFile,
-			CertFile:   cfg.CertFile,
-			KeyFile:    cfg.KeyFile,
-		},
-	}
-	if token != nil {
-		// Not rest.Config.BearerTokenFile: its round tripper would go on with a
-		// refused token until the minute is over.
-		rc.Wrap(transport.TokenSourceWrapTransport(token.cached))
-	}
-	return rc
-}
-
-// newRoundTripper builds what sends requests, from a checked cfg. Certificates and
-// tokens are client-go's: rest.TLSConfigFor and rest.HTTPWrappersForConfig.
+// newRoundTripper builds what sends requests to d. Certificates and credentials are
+// client-go's: rest.TLSConfigFor and rest.HTTPWrappersForConfig.
 //
 // The http.Transport between the two is not the one that rest.HTTPClientFor gives:
 // that one is shared by all of a process that have the same TLS settings (or is
 // http.DefaultTransport), so closing one instance's connections would close another's;
 // with a client certificate it comes with a goroutine that no call ends; and its write
 // buffer of 4 kB makes hundreds of system calls of one body.
-func newRoundTripper(cfg *Config, token *tokenFile, dial dialFunc, life context.Context) (http.RoundTripper, *connections, error) {
-	rc := cfg.restConfig(token)
+func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFunc, life context.Context) (http.RoundTripper, *connections, error) {
+	rc := rest.CopyConfig(d.rest)
+	if token != nil {
+		// Not rest.Config.BearerTokenFile: its round tripper would go on with a
+		// refused token until the minute is over.
+		rc.Wrap(transport.TokenSourceWrapTransport(token.cached))
+	}
 	tlsConfig, err := rest.TLSConfigFor(rc)
 	if err != nil {
 		return nil, nil, err
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	c := &connections{caFile: cfg.CAFile}
-	if cfg.CAFile != "" {
-		if c.ca, _, err = readCA(cfg.CAFile); err != nil {
+	c := &connections{}
+	if len(rc.CAData) == 0 && rc.CAFile != "" {
+		c.caFile = rc.CAFile
+		if c.ca, _, err = readCA(d.names.ca, c.caFile); err != nil {
 			return nil, nil, err
 		}
 	}
 	c.current.Store(&http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+		Proxy:                  d.proxy,
 		DialContext:            boundToLife(dial, life),
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    handshakeTimeout,
@@ -100,7 +86,7 @@ func newRoundTripper(cfg *Config, token *tokenFile, dial dialFunc, life context.
 }
 
 // connections is the innermost round tripper: a transport that is replaced when the
-// CA_File has changed.
+// file of certificate authorities has changed.
 type connections struct {
 	current atomic.Pointer[http.Transport]
 	caFile  string
@@ -120,7 +106,7 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// reloadCA replaces used by a transport that trusts what CA_File holds now, if that
+// reloadCA replaces used by a transport that trusts what that file holds now, if that
 // is something else and valid. It serves the next POST; the one that failed is tried
 // again by whoever sent it.
 func (c *connections) reloadCA(used *http.Transport) {
@@ -129,7 +115,7 @@ func (c *connections) reloadCA(used *http.Transport) {
 	if c.current.Load() != used {
 		return // another POST was here first
 	}
-	ca, pool, err := readCA(c.caFile)
+	ca, pool, err := readCA("", c.caFile)
 	if err != nil || bytes.Equal(ca, c.ca) {
 		return
 	}
