@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/fluent/fluent-bit-go v0.0.0-20230731091245-a7a013e2473c
 	github.com/json-iterator/go v1.1.12
+	github.com/klauspost/compress v1.20.4
 	github.com/minio/highwayhash v1.0.4
 	go.uber.org/goleak v1.3.0
 	golang.org/x/oauth2 v0.36.0

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
@@ -51,6 +50,14 @@ type key struct {
 	shown func(value string) string
 }
 
+// show is the value as a log line may show it.
+func (k *key) show(value string) string {
+	if k.shown == nil {
+		return value
+	}
+	return k.shown(value)
+}
+
 // keys is in the order of the documentation.
 var keys = []key{
 	{name: "Webhook_Config_File", flag: "--audit-webhook-config-file", note: "this or `URL`",
@@ -78,6 +85,27 @@ var keys = []key{
 	{name: "Bearer_Token_File",
 		help: "File with the bearer token; read again every minute and after a 401.",
 		set:  func(c *Config, v string) error { c.Webhook.BearerTokenFile = v; return nil }},
+	{name: "HTTP_User",
+		help: "User name for basic authentication.",
+		set:  func(c *Config, v string) error { c.Webhook.Username = v; return nil }},
+	{name: "HTTP_Passwd",
+		help:  "Password for basic authentication.",
+		set:   func(c *Config, v string) error { c.Webhook.Password = v; return nil },
+		shown: hidden},
+	{name: "Headers",
+		help:  "Headers to add to each request, as `Name: value` or `Name value`, with a vertical bar between two (see below).",
+		set:   func(c *Config, v string) error { return setHeaders(&c.Webhook.Headers, v) },
+		shown: headerNames},
+	{name: "Proxy_URL",
+		help:  "Proxy for all requests: `http`, `https` or `socks5`. Without it: `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment.",
+		set:   func(c *Config, v string) error { c.Webhook.ProxyURL = v; return nil },
+		shown: redactURL},
+	{name: "HTTP2", def: "Off",
+		help: "`On` offers HTTP/2 to an `https` webhook. All requests then share a connection.",
+		set:  func(c *Config, v string) error { return setBool(&c.Webhook.HTTP2, v) }},
+	{name: "Compress", def: "none",
+		help: "`gzip` compresses the bodies; the receiver has to support it. Or `none`.",
+		set:  func(c *Config, v string) error { return setCompress(&c.Webhook.Gzip, v) }},
 
 	{name: "Mode", def: string(ModeBlocking), flag: "--audit-webhook-mode",
 		help: "`blocking`: a chunk is done when the webhook has accepted each of its events. `batch`: when they are in the buffer, which a crash loses.",
@@ -167,7 +195,7 @@ func ParseConfig(get func(key string) string) (*Config, error) {
 			continue
 		}
 		if err := k.set(c, value); err != nil {
-			faults = append(faults, fmt.Errorf("%s %q: %w", k.name, value, err))
+			faults = append(faults, fmt.Errorf("%s %q: %w", k.name, k.show(value), err))
 			if k.def != "" {
 				_ = k.set(c, k.def) // so that what is checked later has no faults of its own
 			}
@@ -208,29 +236,12 @@ func settings(get func(key string) string) string {
 		if value == "" {
 			continue
 		}
-		if k.shown != nil {
-			value = k.shown(value)
-		}
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		fmt.Fprintf(&b, "%s=%s", strings.ToLower(k.name), printable(value, 200))
+		fmt.Fprintf(&b, "%s=%s", strings.ToLower(k.name), printable(k.show(value), 200))
 	}
 	return b.String()
-}
-
-// redactURL is the URL without what may be a credential: user information and
-// the query.
-func redactURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(not a URL)"
-	}
-	u.User = nil
-	if u.RawQuery != "" {
-		u.RawQuery = "..."
-	}
-	return u.String()
 }
 
 // KeyTable is the table of keys for the documentation, in Markdown.

@@ -3,9 +3,12 @@ package plugin
 import (
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"out_k8saudit/batch/webhook"
 )
 
 func TestDefaults(t *testing.T) {
@@ -36,7 +39,7 @@ func TestDefaults(t *testing.T) {
 // was just parsed does not have.
 func equal(a, b Config) bool {
 	ab, bb := a.Batch, b.Batch
-	return a.Webhook == b.Webhook && a.Mode == b.Mode && a.FlushTimeout == b.FlushTimeout && a.DrainTimeout == b.DrainTimeout &&
+	return reflect.DeepEqual(a.Webhook, b.Webhook) && a.Mode == b.Mode && a.FlushTimeout == b.FlushTimeout && a.DrainTimeout == b.DrainTimeout &&
 		a.LogKey == b.LogKey && a.RestoreTimestamp == b.RestoreTimestamp && a.Instance == b.Instance && a.LogLevel == b.LogLevel &&
 		ab.MaxSize == bb.MaxSize && ab.MaxBytes == bb.MaxBytes && ab.MaxWait == bb.MaxWait && ab.BufferSize == bb.BufferSize &&
 		ab.BufferBytes == bb.BufferBytes && ab.ThrottleEnable == bb.ThrottleEnable && ab.ThrottleQPS == bb.ThrottleQPS &&
@@ -47,7 +50,8 @@ func equal(a, b Config) bool {
 func TestEveryKeyReachesItsPlace(t *testing.T) {
 	c, err := ParseConfig(from(
 		"URL", " http://w/a ", "CA_File", "/ca", "Cert_File", "/cert", "Key_File", "/key", "Server_Name", "name",
-		"Insecure_Skip_Verify", "true", "Bearer_Token_File", "/token", "Mode", "Batch",
+		"Insecure_Skip_Verify", "true", "Bearer_Token_File", "/token", "HTTP_User", "me", "HTTP_Passwd", "hunter2",
+		"Headers", `X-Scope-OrgID: audit | X-Api-Key k:1\|2`, "Proxy_URL", "http://proxy", "HTTP2", "On", "Compress", "GZIP", "Mode", "Batch",
 		"Batch_Max_Size", "7", "Batch_Max_Bytes", "2Mi", "Batch_Max_Wait", "250ms",
 		"Batch_Buffer_Size", "8", "Batch_Buffer_Bytes", "1G", "Batch_Throttle_Enable", "yes", "Batch_Throttle_QPS", "0.5",
 		"Batch_Throttle_Burst", "3", "Max_Concurrent_Requests", "9", "Initial_Backoff", "2", "Max_Backoff", "1m",
@@ -60,6 +64,8 @@ func TestEveryKeyReachesItsPlace(t *testing.T) {
 	w := &want.Webhook
 	w.URL, w.CAFile, w.CertFile, w.KeyFile, w.ServerName = "http://w/a", "/ca", "/cert", "/key", "name"
 	w.InsecureSkipVerify, w.BearerTokenFile, w.RequestTimeout = true, "/token", 1500*time.Millisecond
+	w.Username, w.Password, w.ProxyURL, w.HTTP2, w.Gzip = "me", "hunter2", "http://proxy", true, true
+	w.Headers = []webhook.Header{{Name: "X-Scope-OrgID", Value: "audit"}, {Name: "X-Api-Key", Value: "k:1|2"}}
 	w.MaxConcurrentRequests, w.MaxBodyBytes = 9, 2<<20
 	b := &want.Batch
 	b.MaxSize, b.MaxBytes, b.MaxWait, b.BufferSize, b.BufferBytes = 7, 2<<20, 250*time.Millisecond, 8, 1e9
@@ -103,6 +109,8 @@ func TestAWrongValueNamesKeyValueAndRemedy(t *testing.T) {
 		{"Request_Timeout", "0", "from 100ms"},
 		{"Flush_Timeout", "4 s", "write seconds such as"},
 		{"Drain_Timeout", "2h", "from 0s to 1h"},
+		{"HTTP2", "2", "write On or Off"},
+		{"Compress", "zstd", "write none or gzip"},
 		{"Plugin_Log_Level", "loud", "write off, error, warn, info or debug"},
 	} {
 		_, err := ParseConfig(from("URL", "http://w/", tt.key, tt.value))
@@ -151,6 +159,62 @@ func TestTheSettingsLineHasEveryTimeAndNoSecret(t *testing.T) {
 	}
 	if strings.Contains(line, "secret") {
 		t.Errorf("it holds a secret: %s", line)
+	}
+}
+
+func TestNoLineShowsASecret(t *testing.T) {
+	values := []string{
+		"URL", "https://u:hunter2@webhook/p?token=hunter2#hunter2", "HTTP_User", "me", "HTTP_Passwd", "hunter2",
+		"Headers", "X-Api-Key: hunter2 | X-Tenant hunter2|hunter2", "Proxy_URL", "http://me:hunter2@proxy:3128",
+	}
+	line := settings(from(values...))
+	for _, want := range []string{
+		"url=https://webhook/p?... ", "http_user=me ", "http_passwd=... ", "proxy_url=http://proxy:3128 ", `headers="X-Api-Key: ... | X-Tenant: ... | : ..." `,
+		"http2=Off ", "compress=none ",
+	} {
+		if !strings.Contains(line, want) {
+			t.Errorf("it lacks %s: %s", want, line)
+		}
+	}
+	err := Check(from(values...))
+	if err == nil {
+		t.Fatal("taken")
+	}
+	for _, text := range []string{line, err.Error()} {
+		if strings.Contains(text, "hunter") {
+			t.Errorf("a secret in: %s", text)
+		}
+	}
+	if line := settings(from("URL", "https://u:hunter2/@webhook")); strings.Contains(line, "hunter") {
+		t.Errorf("a secret in: %s", line)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	for value, want := range map[string][]webhook.Header{
+		"X-A: b":               {{Name: "X-A", Value: "b"}},
+		"X-A b":                {{Name: "X-A", Value: "b"}},
+		"X-A:b":                {{Name: "X-A", Value: "b"}},
+		"X-A  :  b c ":         {{Name: "X-A", Value: "b c"}},
+		"X-A b:c":              {{Name: "X-A", Value: "b:c"}},
+		"X-A: b, c; d=e|X-B f": {{Name: "X-A", Value: "b, c; d=e"}, {Name: "X-B", Value: "f"}},
+		`X-A: a\|b\c`:          {{Name: "X-A", Value: `a|b\c`}},
+		"X-A":                  nil,
+		"X-A:":                 nil,
+		": b":                  nil,
+		"X-A: b |":             nil,
+	} {
+		var got []webhook.Header
+		err := setHeaders(&got, value)
+		if want == nil {
+			if err == nil || !strings.Contains(err.Error(), "write Name: value") {
+				t.Errorf("%q: %v, want an error", value, err)
+			}
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %q (%v), want %q", value, got, err, want)
+		}
 	}
 }
 

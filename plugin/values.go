@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"out_k8saudit/batch/webhook"
 )
 
 func setBool(to *bool, value string) error {
@@ -94,6 +96,64 @@ func setSize(to *int, value string, low, high int) error {
 	}
 	*to = int(bytes)
 	return nil
+}
+
+func setCompress(gzip *bool, value string) error {
+	switch strings.ToLower(value) {
+	case "none":
+		*gzip = false
+	case "gzip":
+		*gzip = true
+	default:
+		return fmt.Errorf("not a compression: write none or gzip")
+	}
+	return nil
+}
+
+// setHeaders reads headers. Fluent Bit gives a plugin only the first of several
+// lines with the same key, so they share one.
+func setHeaders(to *[]webhook.Header, value string) error {
+	var headers []webhook.Header
+	for i, header := range splitHeaders(value) {
+		name, value, found := cutHeader(header)
+		if !found {
+			return fmt.Errorf("header %d has no name and value: write Name: value, with | between two headers and \\| for a | in a value", i+1)
+		}
+		headers = append(headers, webhook.Header{Name: name, Value: value})
+	}
+	*to = headers
+	return nil
+}
+
+// splitHeaders splits at each vertical bar without a backslash before it.
+func splitHeaders(value string) (headers []string) {
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		switch {
+		case value[i] == '\\' && i+1 < len(value) && value[i+1] == '|':
+			i++
+			b.WriteByte('|')
+		case value[i] == '|':
+			headers = append(headers, b.String())
+			b.Reset()
+		default:
+			b.WriteByte(value[i])
+		}
+	}
+	return append(headers, b.String())
+}
+
+// cutHeader takes "Name: value", and "Name value" as Fluent Bit's own http
+// output has it. A name has neither colon nor space.
+func cutHeader(header string) (name, value string, found bool) {
+	header = strings.TrimSpace(header)
+	i := strings.IndexAny(header, ": \t")
+	if i <= 0 {
+		return "", "", false
+	}
+	name, value = header[:i], strings.TrimSpace(header[i:])
+	value = strings.TrimSpace(strings.TrimPrefix(value, ":"))
+	return name, value, value != ""
 }
 
 // levelOff is above every level that is used.

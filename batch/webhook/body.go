@@ -19,8 +19,12 @@ import (
 // header by itself and copy the rest through 32 kB at a time. So the body stays a
 // bytes.Reader, and the trace hooks that net/http calls on the write loop's goroutine
 // just before and just after it reads the body tell when it is in use.
+//
+// Over HTTP/2 net/http copies the body piece by piece anyway, and a connection that
+// takes no more bytes would make that wait a long one. There a guarded reader is used.
 type loan struct {
-	body []byte
+	body    []byte
+	guarded bool
 
 	mu       sync.Mutex
 	ended    sync.Cond
@@ -32,27 +36,50 @@ type loan struct {
 	first    bytes.Reader
 }
 
-func lend(body []byte) *loan {
-	l := &loan{body: body}
+func lend(body []byte, guarded bool) *loan {
+	l := &loan{body: body, guarded: guarded}
 	l.ended.L = &l.mu
 	l.trace.GotConn = l.gotConn
-	l.trace.WroteHeaders = l.wroteHeaders
-	l.trace.WroteRequest = l.wroteRequest
+	if !guarded {
+		l.trace.WroteHeaders = l.wroteHeaders
+		l.trace.WroteRequest = l.wroteRequest
+	}
 	l.first.Reset(body)
 	l.readers = append(l.oneSlice[:0], &l.first)
 	return l
 }
 
 // reader is the body of the first attempt.
-func (l *loan) reader() io.ReadCloser { return io.NopCloser(&l.first) }
+func (l *loan) reader() io.ReadCloser { return l.lent(&l.first) }
+
+func (l *loan) lent(r *bytes.Reader) io.ReadCloser {
+	if l.guarded {
+		return guardedReader{l, r}
+	}
+	return io.NopCloser(r)
+}
+
+// guardedReader reads under the loan's lock, so that takeBack needs to wait for no one.
+type guardedReader struct {
+	l *loan
+	r *bytes.Reader
+}
+
+func (g guardedReader) Read(p []byte) (int, error) {
+	g.l.mu.Lock()
+	defer g.l.mu.Unlock()
+	return g.r.Read(p)
+}
+
+func (g guardedReader) Close() error { return nil }
 
 // another is the body of a further attempt (http.Request.GetBody).
 func (l *loan) another() (io.ReadCloser, error) {
-	r := bytes.NewReader(l.body)
 	l.mu.Lock()
+	r := bytes.NewReader(l.body)
 	l.readers = append(l.readers, r)
 	l.mu.Unlock()
-	return io.NopCloser(r), nil
+	return l.lent(r), nil
 }
 
 func (l *loan) gotConn(info httptrace.GotConnInfo) {

@@ -10,8 +10,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
+
+// shortestSecret is the length from which the value of a configured header is taken for
+// a secret. To hide shorter ones would only garble errors.
+const shortestSecret = 8
 
 // Client sends to one URL, over connections of its own. Its methods may be called
 // from any goroutine.
@@ -22,6 +27,9 @@ type Client struct {
 	timeout time.Duration
 	token   *tokenFile // nil: none
 	secrets []string   // credentials that do not change
+	http2   bool
+	gzip    bool
+	pool    sync.Pool // of *compressed
 
 	rt   http.RoundTripper
 	tr   *connections
@@ -41,7 +49,7 @@ func newClient(cfg Config, dial dialFunc) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{timeout: cfg.RequestTimeout, dest: d, secrets: d.secrets()}
+	c := &Client{timeout: cfg.RequestTimeout, dest: d, secrets: d.secrets(), http2: cfg.HTTP2, gzip: cfg.Gzip}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	if d.tokenFile != "" {
 		c.token = newTokenFile(d.names.token, d.tokenFile)
@@ -61,6 +69,15 @@ func newClient(cfg Config, dial dialFunc) (*Client, error) {
 			"Content-Type": {"application/json"},
 			"User-Agent":   {cfg.UserAgent},
 		},
+	}
+	if cfg.Gzip {
+		c.request.Header.Set("Content-Encoding", "gzip")
+	}
+	for _, h := range cfg.Headers {
+		c.request.Header.Set(h.Name, h.Value)
+		if len(h.Value) >= shortestSecret {
+			c.secrets = append(c.secrets, h.Value)
+		}
 	}
 	return c, nil
 }
@@ -84,12 +101,18 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, &timeoutError{after: c.timeout})
 	defer cancel()
 
-	l := lend(body)
+	wire := body
+	if c.gzip {
+		z := c.compress(body)
+		defer c.pool.Put(z)
+		wire = z.Bytes()
+	}
+	l := lend(wire, c.http2)
 	// Deferred calls run last to first: everything below has ended the request by then.
 	defer l.takeBack()
 
 	req := c.request.WithContext(withTrace(ctx, l))
-	req.Body, req.GetBody, req.ContentLength = l.reader(), l.another, int64(len(body))
+	req.Body, req.GetBody, req.ContentLength = l.reader(), l.another, int64(len(wire))
 
 	// The round tripper and not an http.Client: no redirects, no cookies, and no
 	// url.Error with the whole URL in its text.
@@ -173,6 +196,10 @@ func (c *Client) refused(resp *http.Response, message, body []byte) error {
 		if _, err := c.token.state(); err != nil {
 			e.hint = err.Error()
 		}
+	case e.Status == http.StatusUnsupportedMediaType && c.gzip:
+		e.hint = "Compress is gzip, which the receiver may not take: try Compress none"
+	case e.Status == http.StatusUnauthorized && c.request.Header.Get("Authorization") != "":
+		e.hint = "the Authorization in Headers is not accepted"
 	case e.Status == http.StatusUnauthorized:
 		e.hint = c.dest.refusedHint()
 	}

@@ -78,6 +78,13 @@ func file(t *testing.T, content string) string {
 	return name
 }
 
+func overwrite(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const list = `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[{"auditID":"a"}]}`
 
 func TestAnswers(t *testing.T) {
@@ -103,7 +110,7 @@ func TestAnswers(t *testing.T) {
 			want: "answered 307 Temporary Redirect (redirects are not followed: set URL to where it leads)"},
 		{name: "400", status: 400, body: "http: request body too large\n",
 			want: `answered 400 Bad Request: "http: request body too large"`},
-		{name: "401", status: 401, body: "Unauthorized", want: `answered 401 Unauthorized (no Bearer_Token_File is set): "Unauthorized"`},
+		{name: "401", status: 401, body: "Unauthorized", want: `answered 401 Unauthorized (neither Bearer_Token_File nor HTTP_User is set): "Unauthorized"`},
 		{name: "404", status: 404, body: "404 page not found\n", want: `answered 404 Not Found: "404 page not found"`},
 		{name: "408", status: 408, want: "answered 408 Request Timeout"},
 		{name: "413", status: 413, want: "answered 413 Request Entity Too Large"},

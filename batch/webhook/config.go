@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -44,6 +45,23 @@ type Config struct {
 	// BearerTokenFile (key Bearer_Token_File) holds the token for the
 	// Authorization header. Read again within a minute, and at once after a 401.
 	BearerTokenFile string
+	// Username and Password (keys HTTP_User, HTTP_Passwd) go out as basic
+	// authentication (RFC 7617), both or neither, and not with a token.
+	Username, Password string
+	// Headers (key Headers) are added to each request. Those that describe the request
+	// itself are refused, and Authorization where there are other credentials.
+	Headers []Header
+
+	// ProxyURL (key Proxy_URL) is the proxy for all requests: http, https or socks5.
+	// Empty: HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment, read once in the
+	// life of the process.
+	ProxyURL string
+	// HTTP2 (key HTTP2) offers HTTP/2 to the webhook, over TLS. All requests then share
+	// a connection, which is closed when it has been silent for 10 s and does not answer
+	// a ping within 5 s.
+	HTTP2 bool
+	// Gzip (key Compress) compresses the bodies (Content-Encoding: gzip).
+	Gzip bool
 
 	// RequestTimeout (key Request_Timeout) bounds one POST from the dial to the
 	// end of its answer. Above zero.
@@ -60,6 +78,9 @@ type Config struct {
 	UserAgent string
 }
 
+// Header is one header of a request.
+type Header struct{ Name, Value string }
+
 // destination is where a checked Config sends, and what it needs to be let in.
 type destination struct {
 	names  names
@@ -68,12 +89,14 @@ type destination struct {
 	rest      *rest.Config
 	tokenFile string
 	proxy     func(*http.Request) (*url.URL, error)
+	proxyUser *url.Userinfo
 }
 
 // names is where settings were written, for errors.
 type names struct {
 	url, ca, cert, key, token string
 
+	user        string // of basic authentication
 	credentials string // the remedy for credentials in a wrong place
 	redirect    string // the remedy for a redirect
 	none        string // what a 401 means when there are no credentials
@@ -81,9 +104,10 @@ type names struct {
 
 var ownNames = names{
 	url: "URL", ca: "CA_File", cert: "Cert_File", key: "Key_File", token: "Bearer_Token_File",
-	credentials: "Bearer_Token_File or Cert_File and Key_File",
+	user:        "HTTP_User",
+	credentials: "HTTP_User and HTTP_Passwd",
 	redirect:    "set URL to where it leads",
-	none:        "no Bearer_Token_File is set",
+	none:        "neither Bearer_Token_File nor HTTP_User is set",
 }
 
 // fault is one wrong setting: the key, what is wrong with its value, and the remedy.
@@ -112,6 +136,10 @@ func (cfg *Config) check() (*destination, error) {
 	default:
 		d = cfg.fromKeys(&f)
 	}
+	f.add(cfg.checkHeaders(d))
+	if cfg.HTTP2 && d != nil && d.target != nil && d.target.Scheme == "http" {
+		f.add(fault("HTTP2", "On, but %s begins with http://, and HTTP/2 is used over TLS only: use https:// or set HTTP2 Off", d.names.url))
+	}
 
 	if cfg.RequestTimeout <= 0 {
 		f.add(fault("Request_Timeout", "%s: give a time above zero, such as 30s", cfg.RequestTimeout))
@@ -138,6 +166,8 @@ func (cfg *Config) fromKeys(f *faults) *destination {
 				CertFile:   cfg.CertFile,
 				KeyFile:    cfg.KeyFile,
 			},
+			Username: cfg.Username,
+			Password: cfg.Password,
 		},
 		tokenFile: cfg.BearerTokenFile,
 		proxy:     http.ProxyFromEnvironment,
@@ -167,8 +197,32 @@ func (cfg *Config) fromKeys(f *faults) *destination {
 	case cfg.CertFile == "" && cfg.KeyFile != "":
 		f.add(fault("Key_File", "%q has no Cert_File: a private key needs its certificate; set both or neither", cfg.KeyFile))
 	}
+	switch {
+	case cfg.Username != "" && cfg.Password == "":
+		f.add(fault("HTTP_User", "%q has no HTTP_Passwd: set both or neither", cfg.Username))
+	case cfg.Username == "" && cfg.Password != "":
+		f.add(fault("HTTP_Passwd", "set, without HTTP_User: set both or neither"))
+	case cfg.Username != "" && cfg.BearerTokenFile != "":
+		f.add(fault("HTTP_User", "%q, together with Bearer_Token_File %q: a request has one Authorization header; keep one of the two", cfg.Username, cfg.BearerTokenFile))
+	}
+	if strings.Contains(cfg.Username, ":") {
+		f.add(fault("HTTP_User", "%q has a colon, which ends the name in basic authentication: use a name without one", cfg.Username))
+	}
+	if cfg.ProxyURL != "" {
+		proxy, err := parseProxy("Proxy_URL", cfg.ProxyURL)
+		f.add(err)
+		d.useProxy(proxy)
+	}
 	d.checkFiles(f)
 	return d
+}
+
+// useProxy sends everything through proxy.
+func (d *destination) useProxy(proxy *url.URL) {
+	d.proxy = http.ProxyURL(proxy)
+	if proxy != nil && proxy.User != nil {
+		d.proxyUser = proxy.User
+	}
 }
 
 // keySet says whether a key is set.
@@ -219,6 +273,9 @@ func (d *destination) secrets() []string {
 	}
 	if d.rest.Password != "" {
 		all = append(all, base64.StdEncoding.EncodeToString([]byte(d.rest.Username+":"+d.rest.Password)), d.rest.Password)
+	}
+	if password, ok := d.proxyUser.Password(); ok {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(d.proxyUser.Username()+":"+password)), password)
 	}
 	return all
 }

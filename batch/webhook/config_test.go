@@ -13,7 +13,7 @@ import (
 func TestFaultsOfURL(t *testing.T) {
 	const want = "give it as http(s)://host[:port]/path[?query]"
 	const hidden = "URL: not a valid URL (not shown, it may hold a password): " + want
-	const user = "URL: holds a user name or password (not shown), and credentials in the URL are not accepted: use Bearer_Token_File or Cert_File and Key_File"
+	const user = "URL: holds a user name or password (not shown), and credentials in the URL are not accepted: use HTTP_User and HTTP_Passwd"
 	const unset = "URL: not set, and neither is Webhook_Config_File: set one of the two, such as URL https://audit.example.com/events"
 	for _, tt := range []struct{ url, want string }{
 		{"", unset},

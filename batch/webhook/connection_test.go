@@ -286,7 +286,7 @@ func TestBodyIsNotReadAfterAnEarlyAnswer(t *testing.T) {
 
 // The write loop may take up a request after RoundTrip has returned.
 func TestBodyTakenBackBeforeItWasRead(t *testing.T) {
-	l := lend([]byte("body"))
+	l := lend([]byte("body"), false)
 	first := l.reader()
 	second, _ := l.another()
 	l.takeBack()
@@ -300,7 +300,7 @@ func TestBodyTakenBackBeforeItWasRead(t *testing.T) {
 
 func TestTakeBackWaitsForTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := lend([]byte("body"))
+		l := lend([]byte("body"), false)
 		l.wroteHeaders()
 		var b []byte
 		go func() {

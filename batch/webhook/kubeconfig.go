@@ -31,6 +31,7 @@ func (cfg *Config) fromKubeconfig(f *faults) *destination {
 		names: names{
 			url: name + ": server", ca: name + ": certificate-authority", cert: name + ": client-certificate",
 			key: name + ": client-key", token: name + ": tokenFile",
+			user:        "the username in Webhook_Config_File",
 			credentials: "the username and password of its user",
 			redirect:    "set the server in Webhook_Config_File to where it leads",
 			none:        "no credentials are sent: the user of Webhook_Config_File has none, or its server is not https",
@@ -41,8 +42,10 @@ func (cfg *Config) fromKubeconfig(f *faults) *destination {
 	// Not rc.Host, which has lost the query.
 	d.target, err = parseURL(d.names, cluster.Server)
 	f.add(err)
-	if rc.Proxy != nil {
-		d.proxy = rc.Proxy
+	if cluster.ProxyURL != "" {
+		proxy, err := parseProxy(name+": proxy-url", cluster.ProxyURL)
+		f.add(err)
+		d.useProxy(proxy)
 	}
 	if rc.Insecure && (rc.CAFile != "" || len(rc.CAData) > 0) {
 		f.add(fault(name+": insecure-skip-tls-verify", "true, together with certificate-authority: no certificate would be checked against it; keep one of the two"))
@@ -101,9 +104,9 @@ func loadKubeconfig(file string) (*api.Cluster, *rest.Config, error) {
 		return nil, nil, fmt.Errorf("user %q has an auth-provider, which is not supported: %s", context.AuthInfo, remedy)
 	}
 	if cluster.ProxyURL != "" {
-		// Checked here because clientcmd's error would show its password.
+		// Checked first because clientcmd's error would show its password.
 		if _, err := parseProxy("proxy-url", cluster.ProxyURL); err != nil {
-			return nil, nil, fmt.Errorf("cluster %q: %w", context.Cluster, err)
+			return nil, nil, err
 		}
 	}
 	rc, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
@@ -127,5 +130,8 @@ func (cfg *Config) kubeconfigKeys() []kubeconfigKey {
 	}
 	return append(keys,
 		kubeconfigKey{keySet{"Bearer_Token_File", cfg.BearerTokenFile != ""}, "tokenFile"},
+		kubeconfigKey{keySet{"HTTP_User", cfg.Username != ""}, "username"},
+		kubeconfigKey{keySet{"HTTP_Passwd", cfg.Password != ""}, "password"},
+		kubeconfigKey{keySet{"Proxy_URL", cfg.ProxyURL != ""}, "proxy-url"},
 	)
 }

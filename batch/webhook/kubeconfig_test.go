@@ -261,7 +261,7 @@ func TestFaultsOfAKubeconfig(t *testing.T) {
 		{"auth-provider", kubeconfig(server, "auth-provider:\n  name: oidc\n  config:\n    id-token: hunter2"),
 			`user "fluent-bit" has an auth-provider, which is not supported: use a token, tokenFile, client certificate, or username and password`},
 		{"proxy", kubeconfig(server+"\nproxy-url: ftp://me:hunter2@proxy", ""),
-			`cluster "audit": proxy-url: scheme "ftp" is not supported: give it as http://, https:// or socks5://[user:password@]host[:port]`},
+			`proxy-url: scheme "ftp" is not supported: give it as http://, https:// or socks5://[user:password@]host[:port]`},
 		{"CA missing", kubeconfig(server+"\ncertificate-authority: missing.crt", ""), "missing.crt: no such file or directory"},
 		{"CA garbage", kubeconfig(server+"\ncertificate-authority-data: "+data("garbage"), ""),
 			"certificate-authority-data: it has no valid PEM certificate (7 bytes): give the certificates of the authority that signed the webhook's"},
@@ -298,11 +298,13 @@ func TestFaultsOfAKubeconfig(t *testing.T) {
 func TestKeysThatAKubeconfigReplacesAreRefused(t *testing.T) {
 	cfg := withKubeconfig(t, kubeconfig("server: https://webhook/audit", ""))
 	cfg.CAFile, cfg.CertFile, cfg.KeyFile, cfg.ServerName, cfg.InsecureSkipVerify, cfg.BearerTokenFile = "/ca", "/cert", "/key", "x", true, "/token"
+	cfg.Username, cfg.Password, cfg.ProxyURL = "me", "hunter2", "http://proxy"
 	_, err := New(cfg)
 	var want []string
 	for _, k := range [][2]string{
 		{"CA_File", "certificate-authority"}, {"Cert_File", "client-certificate"}, {"Key_File", "client-key"}, {"Server_Name", "tls-server-name"},
 		{"Insecure_Skip_Verify", "insecure-skip-tls-verify"}, {"Bearer_Token_File", "tokenFile"},
+		{"HTTP_User", "username"}, {"HTTP_Passwd", "password"}, {"Proxy_URL", "proxy-url"},
 	} {
 		want = append(want, k[0]+`: set, together with Webhook_Config_File "`+cfg.ConfigFile+`": write `+k[1]+" into that file, or leave "+k[0]+" out")
 	}

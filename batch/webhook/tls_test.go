@@ -74,7 +74,8 @@ func sign(t *testing.T, template *x509.Certificate, by *authority) (*x509.Certif
 		by = &authority{cert: template, key: key}
 	}
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	// From before the year 2000, where synctest's clock begins.
+	template.NotBefore, template.NotAfter = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), time.Now().Add(time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
 	if err != nil {
 		t.Fatal(err)

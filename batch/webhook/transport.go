@@ -28,6 +28,12 @@ const (
 	// connection that is just being closed.
 	idleTimeout = 30 * time.Second
 
+	// One HTTP/2 connection carries all requests, so a dead one must be found sooner
+	// than by Request_Timeout: silent for so long, it is sent a ping, and closed if
+	// that is not answered in time.
+	silence     = 10 * time.Second
+	pingTimeout = 5 * time.Second
+
 	// headerRoom is what a request's header may add to a body in the write buffer.
 	headerRoom = 16 << 10
 	// maxAnswerHeader bounds an answer's header.
@@ -57,6 +63,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(cfg.HTTP2)
 	c := &connections{}
 	if len(rc.CAData) == 0 && rc.CAFile != "" {
 		c.caFile = rc.CAFile
@@ -70,6 +77,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		Protocols:              protocols,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout},
 		DisableCompression:     true,
 		MaxIdleConns:           cfg.MaxConcurrentRequests,
 		MaxIdleConnsPerHost:    cfg.MaxConcurrentRequests,
