@@ -185,7 +185,8 @@ var keys = []key{
 // the Webhook alone is checked by webhook.New.
 func ParseConfig(get func(key string) string) (*Config, error) {
 	c := &Config{}
-	var faults []error
+	faults := misspelt(get)
+	wrong := 0 // values
 	for _, k := range keys {
 		value := strings.TrimSpace(get(k.name))
 		if value == "" {
@@ -195,14 +196,15 @@ func ParseConfig(get func(key string) string) (*Config, error) {
 			continue
 		}
 		if err := k.set(c, value); err != nil {
+			wrong++
 			faults = append(faults, fmt.Errorf("%s %q: %w", k.name, k.show(value), err))
 			if k.def != "" {
 				_ = k.set(c, k.def) // so that what is checked later has no faults of its own
 			}
 		}
 	}
-	if len(faults) == 0 {
-		faults = c.checkTogether()
+	if wrong == 0 {
+		faults = append(faults, c.checkTogether()...)
 	}
 	c.Webhook.MaxConcurrentRequests = c.Batch.MaxConcurrentRequests
 	c.Webhook.MaxBodyBytes = c.Batch.MaxBytes
