@@ -16,7 +16,7 @@ UNIT = $(shell $(GO) list ./... | grep -v /test/)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: $(PLUGIN) ## build the plugin, the bundled host and the receiver into build/
@@ -40,6 +40,11 @@ build: $(BUILD)/flbhost $(BUILD)/auditsink
 demo: build ## deliver an audit log to a receiver, stop, and print the verdict
 	@BUILD=$(BUILD) FLUENT_BIT="$(FLUENT_BIT)" tools/demo.sh
 
+.PHONY: check-config
+check-config: ## check the outputs of this plugin in CONF=fluent-bit.conf (or .yaml)
+	@test -n "$(CONF)" || { echo "which file? make check-config CONF=fluent-bit.conf"; exit 2; }
+	@$(GO) run ./cmd/checkconfig "$(CONF)"
+
 .PHONY: test
 test: build ## run all tests: unit tests with the race detector, end to end on the bundled host
 	$(GO) test -race $(UNIT)
@@ -53,6 +58,7 @@ e2e: build ## run the end-to-end tests, also on FLUENT_BIT=/path/to/fluent-bit, 
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	$(GO) test -run '^$$' -fuzz '^FuzzChunk$$' -fuzztime $(FUZZTIME) ./plugin/record
 	$(GO) test -run '^$$' -fuzz '^FuzzRawLine$$' -fuzztime $(FUZZTIME) ./plugin/record
+	$(GO) test -run '^$$' -fuzz '^FuzzClassic$$' -fuzztime $(FUZZTIME) ./cmd/checkconfig
 
 .PHONY: lint
 lint: ## check format, vet, staticcheck, go.mod and the direction of imports

@@ -22,5 +22,6 @@ forbid "$module/plugin/record" "$module/.*" "plugin/record imports nothing of th
 forbid "$module/batch" "$module/.*" "batch imports nothing of this module"
 forbid "$module/batch/webhook" "$module/.*" "batch/webhook imports nothing of this module"
 forbid "$module/plugin" "$module" "plugin does not import the root package"
-forbid "$(go list ./cmd/...)" "$module/.*" "the commands stand alone"
+forbid "$(go list ./cmd/... | grep -v /checkconfig\$)" "$module/.*" "the commands stand alone"
+forbid "$module/cmd/checkconfig" "$module(/[^p].*)?" "cmd/checkconfig imports plugin alone"
 exit $status
