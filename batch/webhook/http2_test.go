@@ -190,6 +190,67 @@ func TestHTTP2FindsADeadConnection(t *testing.T) {
 	})
 }
 
+// A connection that takes no more bytes holds up no Send beyond Request_Timeout.
+func TestHTTP2TimeoutWhileTheBodyIsStuck(t *testing.T) {
+	a := newAuthority(t, "ours")
+	pair := pairFor(t, a, "webhook")
+	ca := file(t, a.pem)
+	synctest.Test(t, func(t *testing.T) {
+		listener := &pipeListener{conns: make(chan net.Conn)}
+		server := &http.Server{
+			Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }),
+			TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}},
+		}
+		go func() { _ = server.ServeTLS(listener, "", "") }()
+		cfg := config("https://webhook")
+		cfg.CAFile, cfg.HTTP2, cfg.RequestTimeout = ca, true, 5*time.Second
+		stuck := make(chan struct{})
+		c, err := newClient(cfg, func(context.Context, string, string) (net.Conn, error) {
+			here, end := net.Pipe()
+			listener.conns <- end
+			return &stuckConn{Conn: here, stuck: stuck, closed: make(chan struct{})}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Send(t.Context(), []byte(list)); err != nil {
+			t.Fatal(err)
+		}
+		close(stuck)
+		start := time.Now()
+		wantTimeout(t, c.Send(t.Context(), []byte(strings.Repeat(list, 1000))), "POST https://webhook: not answered within 5s (Request_Timeout)")
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("took %v, want 5s", took)
+		}
+		c.Close()
+		listener.Close()
+		server.Close()
+	})
+}
+
+// stuckConn takes no bytes any more once stuck is closed.
+type stuckConn struct {
+	net.Conn
+	stuck  chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *stuckConn) Write(b []byte) (int, error) {
+	select {
+	case <-c.stuck:
+		<-c.closed
+		return 0, net.ErrClosed
+	default:
+		return c.Conn.Write(b)
+	}
+}
+
+func (c *stuckConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
 // relay copies from one to the other; what it reads while frozen is lost.
 func relay(from, to net.Conn, frozen *atomic.Bool) {
 	b := make([]byte, 64<<10)

@@ -103,12 +103,12 @@ func TestIncludesAndVariablesOfAClassicFile(t *testing.T) {
 	folder(t, map[string]string{
 		"conf/fluent-bit.conf": "@SET mode=fast\n@INCLUDE outputs/*.conf\n@include beside.conf\n@INCLUDE here.conf\n",
 		"conf/outputs/a.conf":  "[OUTPUT]\n  Name k8saudit\n  URL http://w/\n  Mode ${mode}\n" + tail,
-		"conf/outputs/b.conf":  "[OUTPUT]\n  Name k8saudit\n  URL http://w/${CHECK_NONE}\n  Batch_Max_Size x${CHECK_SIZE}y\n" + tail,
+		"conf/outputs/b.conf":  "[OUTPUT]\n  Name k8saudit\n  URL http://w/${CHECK_NONE}\n  Batch_Max_Size x${CHECK_SIZE}y${CHECK_SIZE:-1}\n" + tail,
 		"conf/beside.conf":     "[OUTPUT]\n  Name k8saudit\n  URL http://w/\n  Mode ${CHECK_EMPTY:-slow}\n" + tail,
 		"here.conf":            "[OUTPUT]\n  Name k8saudit\n  URL http://w/\n  Mode ${mode}${unclosed\n" + tail,
 	})
 	wantRun(t, "conf/fluent-bit.conf", 1, `conf/outputs/a.conf:1: output 1: Mode "fast": not a mode: write blocking or batch
-conf/outputs/b.conf:1: output 2: Batch_Max_Size "x9y": not a whole number: write one from 1 to 1000000
+conf/outputs/b.conf:1: output 2: Batch_Max_Size "x9y9": not a whole number: write one from 1 to 1000000
 conf/outputs/b.conf:1: output 2: note: url: ${CHECK_NONE} is not set here, and so empty
 conf/beside.conf:1: output 3: Mode "slow": not a mode: write blocking or batch
 here.conf:1: output 4: Mode "fast${unclosed": not a mode: write blocking or batch
