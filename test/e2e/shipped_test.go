@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// This file runs the configurations that the project ships, as they are but for
+// addresses and paths, on a real Fluent Bit.
+
+// shipped starts Fluent Bit with a configuration of the project's root.
+func shipped(t *testing.T, dir, name string, replace ...string) *process {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(string(b), replace[i]) {
+			t.Fatalf("%s does not name %s", name, replace[i])
+		}
+	}
+	conf := filepath.Join(dir, name)
+	if err := os.WriteFile(conf, []byte(strings.NewReplacer(replace...).Replace(string(b))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, fluentBit, "-q", "-e", plugin, "-c", conf)
+}
+
+const (
+	shippedURL   = "https://audit-webhook.example.com/audit"
+	shippedLog   = "/var/log/kubernetes/audit/audit.log"
+	shippedState = "/var/lib/fluent-bit"
+)
+
+func TestShippedTailConfigurations(t *testing.T) {
+	onFluentBit(t, func(t *testing.T) {
+		for _, name := range []string{"fluent-bit.conf", "fluent-bit.yaml"} {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				log := filepath.Join(dir, "audit.log")
+				lines := auditLog(t, "requestresponse")
+				writeLines(t, log, lines)
+				r := receive(t, dir, log, "")
+				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log, shippedState, dir)
+				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
+				p.stop()
+				r.wantAll(len(lines))
+			})
+		}
+	})
+}
+
+func TestShippedRelayConfigurations(t *testing.T) {
+	onFluentBit(t, func(t *testing.T) {
+		for _, name := range []string{"relay.conf", "relay.yaml"} {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				log := filepath.Join(dir, "audit.log")
+				lines := auditLog(t, "metadata")
+				writeLines(t, log, lines)
+				r := receive(t, dir, log, "", "-semantic")
+				port := freePort(t)
+				p := shipped(t, dir, name, shippedURL, r.url, shippedState, dir, "9880", port)
+				url := "http://127.0.0.1:" + port + "/kube.audit?timeout=30s"
+				until(t, "Fluent Bit listens", func() bool {
+					conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+					if err == nil {
+						conn.Close()
+					}
+					return err == nil || p.ended()
+				})
+				// As kube-apiserver posts: up to 400 events, without kind and apiVersion.
+				for from := 0; from < len(lines); from += 400 {
+					items := strings.Join(lines[from:min(from+400, len(lines))], ",")
+					items = strings.ReplaceAll(items, `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`, `{`)
+					body := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + items + `]}`
+					answer, err := http.Post(url, "application/json", strings.NewReader(body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer.Body.Close()
+					if answer.StatusCode != http.StatusCreated {
+						t.Fatalf("Fluent Bit answered %s", answer.Status)
+					}
+				}
+				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
+				p.stop()
+				r.wantAll(len(lines))
+			})
+		}
+	})
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
