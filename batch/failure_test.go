@@ -214,6 +214,27 @@ func TestOnePoisonBatchDoesNotMakeTheWebhookDown(t *testing.T) {
 	})
 }
 
+func TestTheOnlyBatchKeepsItsBackoffWhenTheWebhookCountsAsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := down(status(400))
+		b, _ := started(t, testConfig(), r)
+		start := time.Now()
+		deliver(t, b, event(1))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		last := time.Duration(0)
+		for i, at := range r.since(start)[1:] {
+			full := min(time.Second<<i, 30*time.Second)
+			if wait := at - last; wait < full*8/10 || wait > full+time.Millisecond {
+				t.Errorf("try %d came after %v, want %v less up to a fifth", i+2, wait, full)
+			}
+			last = at
+		}
+		b.Shutdown(0)
+		checkAccount(t, b, r)
+	})
+}
+
 func TestPoisonBatchesWithoutOtherTrafficDoNotKeepTheGatesClosed(t *testing.T) {
 	for poison := 1; poison <= 3; poison++ {
 		t.Run(fmt.Sprint(poison), func(t *testing.T) {

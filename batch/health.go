@@ -142,7 +142,10 @@ func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Tim
 	}
 	if !h.down && (h.several || h.streak >= failuresOfOne) {
 		h.down, h.probes, h.probeSize = true, 0, 0
-		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, 1, err))
+		if !h.several {
+			h.probes = p.failures - 1 // the only one goes on with its own back-off
+		}
+		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, h.probes+1, err))
 		if c.sizeMayExplain() {
 			h.probeSize = max(1, p.events.Len()/2)
 		}

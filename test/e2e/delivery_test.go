@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -140,6 +143,28 @@ func TestIdenticalChunksBothArrive(t *testing.T) {
 	}
 }
 
+func TestIdenticalChunksOfTwoInputsBothArrive(t *testing.T) {
+	onFluentBit(t, func(t *testing.T) {
+		dir := t.TempDir()
+		log, twin, twice := filepath.Join(dir, "audit.log"), filepath.Join(dir, "twin.log"), filepath.Join(dir, "twice.log")
+		// Few enough for one read, and so for one chunk each. The parser gives the
+		// records the events' own times, the same in both.
+		lines := auditLog(t, "metadata")[:200]
+		writeLines(t, log, lines)
+		writeLines(t, twin, lines)
+		writeLines(t, twice, append(lines[:len(lines):len(lines)], lines...))
+		r := receive(t, dir, twice, "", "-semantic", "-delay", "2s")
+		p := realFluentBit{}.start(t, setup{dir: dir, log: log, twin: twin, url: r.url, workers: 4, keys: "Flush_Timeout 200ms", timeFormat: "%Y-%m-%dT%H:%M:%S.%LZ"})
+		until(t, "all events are stored", func() bool { return r.stored() >= 2*len(lines) })
+		p.stop()
+		m := claims.FindStringSubmatch(p.String())
+		if m == nil || m[1] == "0" {
+			t.Error("want at least one chunk answered RETRY")
+		}
+		r.wantAll(2 * len(lines))
+	})
+}
+
 // recordsOf makes the records that in_tail makes of lines, all at the same time.
 func recordsOf(lines []string) (b []byte) {
 	for _, line := range lines {
@@ -247,19 +272,46 @@ func TestReloadInOneProcess(t *testing.T) {
 	r.wantAll(len(lines))
 }
 
+var forkedPID = regexp.MustCompile(`daemon pid (\S+)`)
+
+// waitForFork waits until a forked process, which is not a child of the test, has
+// ended, and ends it itself if it hangs.
+func waitForFork(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatalf("the host does not say what the forked process is: %v", err)
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			_ = syscall.Kill(n, syscall.SIGKILL)
+		}
+	}()
+	until(t, "the forked process has ended", func() bool {
+		b, err := os.ReadFile("/proc/" + pid + "/stat")
+		ended = err != nil || strings.Contains(string(b), ") Z ")
+		return ended
+	})
+}
+
 func TestInAForkedProcessItDoesNotStartAndWritesNothing(t *testing.T) {
 	t.Run("bundled host", func(t *testing.T) {
 		dir := t.TempDir()
 		log, status := filepath.Join(dir, "audit.log"), filepath.Join(dir, "status")
 		writeLines(t, log, auditLog(t, "metadata"))
-		start(t, flbhost, "--plugin", plugin, "--set", "URL=http://127.0.0.1:1/", "--daemon", "--status-file", status, "--log", log).wait()
-		var report string
-		until(t, "the forked process has ended", func() bool {
+		p := start(t, flbhost, "--plugin", plugin, "--set", "URL=http://127.0.0.1:1/", "--daemon", "--status-file", status, "--log", log)
+		if status := p.wait(); status != 0 {
+			t.Errorf("the host ended with %d before it forked", status)
+		}
+		read := func() string {
 			b, _ := os.ReadFile(status)
-			report = string(b)
-			return strings.Contains(report, "daemon exit")
-		})
-		for _, want := range []string{"daemon init 0", "fd1_bytes 0 fd2_bytes 0"} {
+			return string(b)
+		}
+		until(t, "the host has forked", func() bool { return strings.Contains(read(), "\n") })
+		waitForFork(t, forkedPID.FindStringSubmatch(read() + "daemon pid ?")[1])
+		report := read()
+		for _, want := range []string{"daemon init 0", "fd1_bytes 0 fd2_bytes 0", "daemon exit 1"} {
 			if !strings.Contains(report, want) {
 				t.Errorf("the host does not report %q:\n%s", want, report)
 			}
@@ -278,10 +330,7 @@ func TestInAForkedProcessItDoesNotStartAndWritesNothing(t *testing.T) {
 			t.Fatal("it did not fork")
 		}
 		pid, _, _ = strings.Cut(pid, ")")
-		until(t, "the forked process has ended", func() bool {
-			b, err := os.ReadFile("/proc/" + pid + "/stat")
-			return err != nil || strings.Contains(string(b), ") Z ")
-		})
+		waitForFork(t, pid)
 		if strings.Contains(p.String(), "k8saudit]") || strings.Contains(p.String(), "started, version") {
 			t.Error("it wrote something")
 		}

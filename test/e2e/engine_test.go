@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 type setup struct {
 	dir     string // of the pipeline's state: storage, position, gaps
 	log     string
+	twin    string // a second log under the same tag, for a real Fluent Bit alone
 	url     string
 	keys    string // of the [OUTPUT] section: "Mode batch|Max_Backoff 4s"
 	workers int
@@ -48,6 +50,25 @@ func (s *setup) keyValues() (pairs [][2]string) {
 		}
 	}
 	return pairs
+}
+
+// chunksStored are the chunks that the engine keeps for the plugin.
+func (s *setup) chunksStored(t *testing.T) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(s.dir, "storage"), func(_ string, f os.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, os.ErrNotExist): // answered in this moment
+		case err != nil:
+			return err
+		case f.Type().IsRegular():
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (s *setup) gapFile() string { return filepath.Join(s.dir, "gap.txt") }
@@ -101,15 +122,12 @@ func (realFluentBit) start(t *testing.T, s setup) *process {
 	for _, kv := range s.keyValues() {
 		fmt.Fprintf(&keys, "    %s %s\n", kv[0], kv[1])
 	}
-	text := fmt.Sprintf(`[SERVICE]
-    Flush 0.2
-    Grace %d
-    Log_Level info
-    storage.path %s
-    scheduler.base 1
-    scheduler.cap 5
-    %s
-[INPUT]
+	var inputs strings.Builder
+	for _, log := range []string{s.log, s.twin} {
+		if log == "" {
+			continue
+		}
+		fmt.Fprintf(&inputs, `[INPUT]
     Name tail
     Path %s
     Tag kube.audit
@@ -120,7 +138,17 @@ func (realFluentBit) start(t *testing.T, s setup) *process {
     Refresh_Interval 1
     storage.type filesystem
     %s
-[INPUT]
+`, log, filepath.Join(s.dir, filepath.Base(log)+".db"), parser)
+	}
+	text := fmt.Sprintf(`[SERVICE]
+    Flush 0.2
+    Grace %d
+    Log_Level info
+    storage.path %s
+    scheduler.base 1
+    scheduler.cap 5
+    %s
+%s[INPUT]
     Name dummy
     Tag gap
     Rate 10
@@ -134,7 +162,7 @@ func (realFluentBit) start(t *testing.T, s setup) *process {
     Match kube.audit
     Workers %d
     Retry_Limit no_limits
-%s`, s.graceSeconds(), filepath.Join(s.dir, "storage"), parsers, s.log, filepath.Join(s.dir, "tail.db"), parser,
+%s`, s.graceSeconds(), filepath.Join(s.dir, "storage"), parsers, inputs.String(),
 		s.dir, filepath.Base(s.gapFile()), s.workers, keys.String())
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

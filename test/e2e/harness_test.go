@@ -50,11 +50,11 @@ func run(m *testing.M) int {
 	}
 	commands := [][]string{
 		append(append([]string{"gcc", "-std=gnu11", "-O2", "-o", flbhost}, sources...), "-ldl", "-lpthread"),
-		{"go", "build", "-o", auditsink, "../../cmd/auditsink"},
+		{"go", "build", "-trimpath", "-o", auditsink, "../../cmd/auditsink"},
 	}
 	if plugin == "" {
 		plugin = filepath.Join(buildDir, "out_k8saudit.so")
-		commands = append(commands, []string{"go", "build", "-buildmode=c-shared", "-o", plugin, "../.."})
+		commands = append(commands, []string{"go", "build", "-buildmode=c-shared", "-trimpath", "-o", plugin, "../.."})
 	}
 	for _, c := range commands {
 		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {

@@ -115,54 +115,20 @@ func away(t *testing.T, e engine, how, mode string, workers int) {
 	}
 }
 
-func TestOneEventThatIsAlwaysRefusedHoldsUpNoOther(t *testing.T) {
-	for _, mode := range []string{"blocking", "batch"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			onEach(t, func(t *testing.T, e engine) {
-				dir := t.TempDir()
-				log := filepath.Join(dir, "audit.log")
-				lines := auditLog(t, "metadata")
-				// Made unique, for an auditID stands in several lines.
-				const id = "00000000-bad0-4000-8000-000000000000"
-				bad := len(lines) / 2
-				at := strings.Index(lines[bad], `"auditID":"`) + len(`"auditID":"`)
-				lines[bad] = lines[bad][:at] + id + lines[bad][at+len(id):]
-				writeLines(t, log, lines)
-				r := receive(t, dir, log, "", "-fail-match", id, "-fail-status", "400")
-				p := e.start(t, setup{dir: dir, log: log, url: r.url, workers: 1, chunkLines: 300, keys: "Initial_Backoff 100ms|Max_Backoff 500ms|Drain_Timeout 1s|Mode " + mode})
-				until(t, "all others are stored", func() bool { return r.stored() >= len(lines)-1 })
-				until(t, "the one was tried alone, again and again", func() bool {
-					return strings.Contains(p.String(), "event="+id+"/")
-				})
-				took := p.stop()
-				v := r.verdict()
-				if v.lost != 1 || v.duplicated != 0 || v.altered != 0 || v.out != len(lines)-1 {
-					t.Errorf("%+v, want all but the one", v)
-				}
-				if n := strings.Count(p.String(), "does not accept this event"); n > 2 { // at once, and the rest at the end
-					t.Errorf("the event was named %d times", n)
-				}
-				if took > 12*time.Second {
-					t.Errorf("the stop took %v", took)
-				}
-			})
-		})
-	}
-}
-
 func TestAReceiverThatNeverAnswersCannotHoldTheEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		dir := t.TempDir()
 		log := filepath.Join(dir, "audit.log")
 		lines := auditLog(t, "metadata")[:1000]
+		const waiting = 20 // chunks
 		s := setup{dir: dir, log: log, workers: 1, grace: 3, keys: "Flush_Timeout 2s|Drain_Timeout 3s"}
-		write := load(t, e, log, lines, &s, len(lines)/20, 250*time.Millisecond)
+		write := load(t, e, log, lines, &s, len(lines)/waiting, 250*time.Millisecond)
 		r := receive(t, dir, log, "", "-fail-status", "hang")
 		s.url = r.url
 		p := e.start(t, s)
 		write()
 		until(t, "the webhook is known to be slow", func() bool { return strings.Contains(p.String(), "the webhook is slow") })
+		until(t, "all chunks wait", func() bool { return s.chunksStored(t) >= waiting })
 		took := p.stop()
 		const bound = (3 + 2 + 3 + 2) * time.Second
 		t.Logf("the end took %v", took)
