@@ -180,6 +180,7 @@ func (b *Backend) handleFailureLocked(p *pendingBatch, err error, now time.Time)
 		b.queue.pushFront(b.halveLocked(p))
 		return failure
 	}
+	p.setStuckLocked(b.isOwnFaultLocked(p))
 	failure.Backoff = backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, p.failures, err)
 	p.due = now.Add(failure.Backoff)
 	b.failed.add(p)
@@ -204,6 +205,7 @@ func (b *Backend) settleLocked(p *pendingBatch, o outcome) {
 	case givenUp:
 		b.stats.GivenUp += uint64(n)
 	}
+	p.setStuckLocked(false)
 	if d := p.owner; d != nil {
 		d.pending -= n
 		switch o {
@@ -213,6 +215,7 @@ func (b *Backend) settleLocked(p *pendingBatch, o outcome) {
 			d.result.GivenUp += n
 		}
 		d.closeIfDoneLocked()
+		d.tellIfStuckLocked()
 	}
 	b.pool.put(p.events)
 	p.events = nil

@@ -35,16 +35,21 @@ func (h Health) String() string {
 // the webhook count as down: one poison batch must not do it at once.
 const failuresOfOne = 3
 
+// failuresOfParts is the same for the parts of refused batches, of which the bad
+// half always fails: it bounds the splitting when the webhook goes down meanwhile.
+const failuresOfParts = 8
+
 // health is guarded by Backend.mu.
 type health struct {
 	state Health
 	slow  int  // requests under way for longer than Config.SlowAfter
 	down  bool // see Down
 
-	// Since the last success:
+	// Since the last success, isolated events left out:
 	streak  int    // failures
 	origin  uint64 // of the first of them
 	several bool   // they were of different batches
+	parts   int    // failures of parts of refused batches, which are expected
 
 	// While down:
 	probing   bool      // a probe is under way
@@ -108,7 +113,7 @@ func (b *Backend) takeProbeLocked(now time.Time) *pendingBatch {
 // it works.
 func (b *Backend) succeededLocked(p *pendingBatch, now time.Time) {
 	h := &b.health
-	h.streak, h.several = 0, false
+	h.streak, h.several, h.parts = 0, false, 0
 	if p.isProbe {
 		h.probing = false
 	}
@@ -125,12 +130,16 @@ func (b *Backend) succeededLocked(p *pendingBatch, now time.Time) {
 // failedLocked notes a failed try of p.
 func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Time) {
 	h := &b.health
-	h.streak++
 	switch {
-	case h.streak == 1:
-		h.origin = p.origin
-	case h.origin != p.origin:
-		h.several = true
+	case b.isIsolatedLocked(p):
+	case p.isPart:
+		h.parts++
+	default:
+		h.streak++
+		if h.streak == 1 {
+			h.origin = p.origin
+		}
+		h.several = h.several || h.origin != p.origin
 	}
 	if p.isProbe {
 		h.probing = false
@@ -140,9 +149,9 @@ func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Tim
 			h.probeSize = max(1, p.events.Len()/2)
 		}
 	}
-	if !h.down && (h.several || h.streak >= failuresOfOne) {
+	if !h.down && (h.several || h.streak >= failuresOfOne || h.parts >= failuresOfParts) {
 		h.down, h.probes, h.probeSize = true, 0, 0
-		if !h.several {
+		if !h.several && h.parts == 0 {
 			h.probes = p.failures - 1 // the only one goes on with its own back-off
 		}
 		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, h.probes+1, err))

@@ -42,6 +42,8 @@ type Delivery struct {
 
 	// Guarded by backend.mu.
 	pending int
+	stuck   int           // of them, those in batches that wait for their own fault
+	allOut  chan struct{} // what Stuck returned last; nil while nobody asked
 	ended   bool
 	result  Result
 }
@@ -75,6 +77,42 @@ func (d *Delivery) End() {
 
 // Done is closed when End was called and every event is settled.
 func (d *Delivery) Done() <-chan struct{} { return d.done }
+
+// Stuck returns a channel that is closed once every event that is not settled is
+// in a batch that was refused for what seems its own fault: waiting longer would
+// be waiting for a back-off, while others could go on. Ask again after more
+// events were added.
+func (d *Delivery) Stuck() <-chan struct{} {
+	d.backend.mu.Lock()
+	defer d.backend.mu.Unlock()
+	stuck := make(chan struct{})
+	d.allOut = stuck
+	d.tellIfStuckLocked()
+	return stuck
+}
+
+func (d *Delivery) tellIfStuckLocked() {
+	if d.allOut != nil && d.pending > 0 && d.stuck == d.pending {
+		close(d.allOut)
+		d.allOut = nil
+	}
+}
+
+// setStuckLocked marks p as waiting for its own fault, or as no longer so.
+func (p *pendingBatch) setStuckLocked(is bool) {
+	if p.isStuck == is {
+		return
+	}
+	p.isStuck = is
+	if d := p.owner; d != nil {
+		if is {
+			d.stuck += p.events.Len()
+		} else {
+			d.stuck -= p.events.Len()
+		}
+		d.tellIfStuckLocked()
+	}
+}
 
 // Result is what became of the events so far; final once Done is closed.
 func (d *Delivery) Result() Result {

@@ -26,6 +26,7 @@ type pendingBatch struct {
 	countedSlow  bool        // it is under way for longer than Config.SlowAfter
 	isProbe      bool        // it was sent while the webhook was down
 	isPart       bool        // it comes from a batch that was split for a refusal
+	isStuck      bool        // see Delivery.Stuck; its events are counted there
 	half         *halves     // the two halves it is one of
 	sizeWhenSent int
 }

@@ -20,9 +20,22 @@ func (b *Backend) shouldSplitLocked(p *pendingBatch) bool {
 	return p.failures >= tries && b.stats.Batches > p.successesAt
 }
 
+// isOwnFaultLocked says whether another try of p as it is will hardly help.
+func (b *Backend) isOwnFaultLocked(p *pendingBatch) bool {
+	return b.isIsolatedLocked(p) ||
+		p.lastCause.sizeMayExplain() && p.failures >= min(p.lastCause.triesBeforeSplit(), 2)
+}
+
+// isIsolatedLocked says whether p is a single event that fails while other
+// batches are accepted: its failures say nothing about the webhook.
+func (b *Backend) isIsolatedLocked(p *pendingBatch) bool {
+	return p.events.Len() == 1 && p.failures > 0 && b.stats.Batches > p.successesAt
+}
+
 // halveLocked splits p in two, returns the first half and queues the other one
 // next.
 func (b *Backend) halveLocked(p *pendingBatch) *pendingBatch {
+	p.setStuckLocked(false)
 	p.failures, p.isPart = 0, true
 	h := &halves{whole: p.sizeWhenSent}
 	first := b.splitOffLocked(p, (p.events.Len()+1)/2)

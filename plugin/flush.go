@@ -110,8 +110,10 @@ func (in *Instance) advance(d *delivery, tag string, chunk []byte) bool {
 }
 
 // settled waits until every event of the chunk is accepted. It ends early when
-// ctx is done or the webhook is slow or down.
+// ctx is done, when the webhook is slow or down, or when all that is open was
+// refused for its own fault: the next chunk must not wait for that one's back-off.
 func (in *Instance) settled(ctx context.Context, d *delivery) bool {
+	stuck := d.events.Stuck()
 	for {
 		health, changed := in.backend.Health()
 		select {
@@ -125,6 +127,8 @@ func (in *Instance) settled(ctx context.Context, d *delivery) bool {
 		select {
 		case <-d.events.Done():
 			return in.finished(d)
+		case <-stuck:
+			return false
 		case <-changed:
 		case <-ctx.Done():
 			return false
