@@ -14,9 +14,11 @@ const (
 	// Slow: a request has been under way for longer than Config.SlowAfter.
 	// Sending goes on.
 	Slow
-	// Down: the last results of at least two different batches, or three of the
-	// only one, were failures and nothing has succeeded since. One probe at a
-	// time is sent until one is accepted.
+	// Down: at least two different batches have failed, or the only one three
+	// times, and nothing has succeeded since. Single events that were found out
+	// while others were accepted do not count, and the parts of refused batches,
+	// half of which must fail, count only when there are many in a row. One probe
+	// at a time is sent until one is accepted.
 	Down
 )
 
@@ -144,16 +146,15 @@ func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Tim
 	if p.isProbe {
 		h.probing = false
 		h.probes++
-		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, h.probes+1, err))
-		if c.sizeMayExplain() {
-			h.probeSize = max(1, p.events.Len()/2)
-		}
 	}
-	if !h.down && (h.several || h.streak >= failuresOfOne || h.parts >= failuresOfParts) {
+	goesDown := !h.down && (h.several || h.streak >= failuresOfOne || h.parts >= failuresOfParts)
+	if goesDown {
 		h.down, h.probes, h.probeSize = true, 0, 0
 		if !h.several && h.parts == 0 {
 			h.probes = p.failures - 1 // the only one goes on with its own back-off
 		}
+	}
+	if p.isProbe || goesDown {
 		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, h.probes+1, err))
 		if c.sizeMayExplain() {
 			h.probeSize = max(1, p.events.Len()/2)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -329,7 +330,7 @@ func TestOnTheEnginesThreadAFlushWaitsASecondAtMost(t *testing.T) {
 		// locked.
 		runtime.LockOSThread()
 		name := append([]byte(engineThread), 0)
-		if err := unix.Prctl(unix.PR_SET_NAME, uintptrOf(name), 0, 0, 0); err != nil {
+		if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		r := &receiver{answer: sleeping(10 * time.Second)}

@@ -51,9 +51,9 @@ type client interface {
 
 // counts is what the instance met in its life.
 type counts struct {
-	chunks, retries                        atomic.Uint64
-	invalidUTF8, restored, leftOut, broken atomic.Uint64
-	skipped                                [record.NumReasons]atomic.Uint64
+	chunks, retries                atomic.Uint64
+	invalidUTF8, restored, leftOut atomic.Uint64
+	skipped                        [record.NumReasons]atomic.Uint64
 }
 
 // newInstance makes an instance of its keys. On error nothing is left behind.

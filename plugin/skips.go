@@ -42,7 +42,6 @@ func (in *Instance) countWalk(s record.Stats, tag string) {
 			in.counts.skipped[reason].Add(uint64(n))
 		}
 	}
-	in.counts.broken.Add(uint64(s.BrokenBytes))
 	in.counts.restored.Add(uint64(s.TimestampsRestored))
 	if s.InvalidUTF8 > 0 {
 		in.counts.invalidUTF8.Add(uint64(s.InvalidUTF8))
