@@ -19,54 +19,43 @@ func TestEveryEventArrivesExactlyOnce(t *testing.T) {
 		for _, mode := range []string{"blocking", "batch"} {
 			for _, workers := range []int{0, 1, 4} {
 				t.Run(fmt.Sprintf("%s/%s/workers %d", level, mode, workers), func(t *testing.T) {
-					onEach(t, func(t *testing.T, e engine) { rawLines(t, e, level, mode, workers) })
-					onFluentBit(t, func(t *testing.T) { throughParser(t, level, mode, workers) })
+					lines := auditLog(t, level)
+					raw := setup{workers: workers, keys: "Mode " + mode}
+					// Of raw lines each item must be the line, byte for byte.
+					onEach(t, func(t *testing.T, e engine) { ship(t, e, lines, raw) })
+					// The parser takes stageTimestamp out as its time key: each event must
+					// be equal to its line.
+					parsed := raw
+					parsed.timeFormat = "%Y-%m-%dT%H:%M:%S.%LZ"
+					onFluentBit(t, func(t *testing.T) { ship(t, realFluentBit{}, lines, parsed, "-semantic") })
 				})
 			}
 		}
 	}
 }
 
-// rawLines ships a log as raw lines: each item must be the line, byte for byte.
-func rawLines(t *testing.T, e engine, level, mode string, workers int) {
-	dir := t.TempDir()
-	log := filepath.Join(dir, "audit.log")
-	lines := auditLog(t, level)
-	writeLines(t, log, lines)
-	r := receive(t, dir, log, "")
-	p := e.start(t, setup{dir: dir, log: log, url: r.url, workers: workers, keys: "Mode " + mode})
+// ship delivers a log through a pipeline and asserts that every event arrived
+// exactly once. It returns the engine, which has ended.
+func ship(t *testing.T, e engine, lines []string, s setup, receiverArgs ...string) *process {
+	t.Helper()
+	s.dir = t.TempDir()
+	s.log = filepath.Join(s.dir, "audit.log")
+	writeLines(t, s.log, lines)
+	r := receive(t, s.dir, s.log, "", receiverArgs...)
+	s.url = r.url
+	p := e.start(t, s)
 	until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
 	p.stop()
 	r.wantAll(len(lines))
-}
-
-// throughParser ships a log through Fluent Bit's JSON parser, which takes
-// stageTimestamp out as its time key: each event must be equal to its line.
-func throughParser(t *testing.T, level, mode string, workers int) {
-	dir := t.TempDir()
-	log := filepath.Join(dir, "audit.log")
-	lines := auditLog(t, level)
-	writeLines(t, log, lines)
-	r := receive(t, dir, log, "", "-semantic")
-	p := realFluentBit{}.start(t, setup{dir: dir, log: log, url: r.url, workers: workers, keys: "Mode " + mode, timeFormat: "%Y-%m-%dT%H:%M:%S.%LZ"})
-	until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
-	p.stop()
-	r.wantAll(len(lines))
+	return p
 }
 
 func TestNoTimestampIsInventedWhenTheParsersTimeFormatIsWrong(t *testing.T) {
 	onFluentBit(t, func(t *testing.T) {
 		for _, format := range []string{"%Y-%m-%dT%H:%M:%S", "%s"} {
 			t.Run(format, func(t *testing.T) {
-				dir := t.TempDir()
-				log := filepath.Join(dir, "audit.log")
-				lines := auditLog(t, "metadata")
-				writeLines(t, log, lines)
-				r := receive(t, dir, log, "", "-semantic", "-absent", "stageTimestamp")
-				p := realFluentBit{}.start(t, setup{dir: dir, log: log, url: r.url, workers: 1, timeFormat: format})
-				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
-				p.stop()
-				r.wantAll(len(lines))
+				s := setup{workers: 1, timeFormat: format}
+				p := ship(t, realFluentBit{}, auditLog(t, "metadata"), s, "-semantic", "-absent", "stageTimestamp")
 				if !strings.Contains(p.String(), "set Time_Keep On") {
 					t.Error("the log does not say what to do about it")
 				}
@@ -77,15 +66,7 @@ func TestNoTimestampIsInventedWhenTheParsersTimeFormatIsWrong(t *testing.T) {
 
 func TestAnEventWhoseTimeTheParserCannotReadArrivesWhole(t *testing.T) {
 	onFluentBit(t, func(t *testing.T) {
-		dir := t.TempDir()
-		log := filepath.Join(dir, "audit.log")
-		lines := auditLog(t, "metadata")
-		writeLines(t, log, lines)
-		r := receive(t, dir, log, "", "-semantic")
-		p := realFluentBit{}.start(t, setup{dir: dir, log: log, url: r.url, workers: 1, timeFormat: "%d/%b/%Y"})
-		until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
-		p.stop()
-		r.wantAll(len(lines))
+		ship(t, realFluentBit{}, auditLog(t, "metadata"), setup{workers: 1, timeFormat: "%d/%b/%Y"}, "-semantic")
 	})
 }
 

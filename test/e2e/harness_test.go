@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -240,21 +239,11 @@ func (r *receiver) address() string {
 
 // stored is how many events the receiver has stored.
 func (r *receiver) stored() int {
-	f, err := os.Open(r.store)
+	b, err := os.ReadFile(r.store)
 	if err != nil {
 		return 0
 	}
-	defer f.Close()
-	n := 0
-	for s := bufio.NewReader(f); ; n++ {
-		if _, err := s.ReadSlice('\n'); err != nil {
-			if err == bufio.ErrBufferFull {
-				n--
-				continue
-			}
-			return n
-		}
-	}
+	return bytes.Count(b, []byte("\n"))
 }
 
 // verdict is what a receiver says at its end.
