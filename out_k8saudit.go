@@ -42,6 +42,13 @@ type handle struct {
 	instance atomic.Pointer[plugin.Instance]
 }
 
+//export FLBPluginPreRegister
+func FLBPluginPreRegister(reload C.int) (result C.int) {
+	defer recovered("register", &result, -1)
+	process.PreRegister(reload != 0)
+	return 0
+}
+
 //export FLBPluginRegister
 func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	defer recovered("register", &result, -1)
@@ -81,6 +88,13 @@ func FLBPluginFlushCtx(ctx, data unsafe.Pointer, length C.size_t, tag *C.char) (
 func FLBPluginFlush(data unsafe.Pointer, length C.size_t, tag *C.char) (result C.int) {
 	defer recovered("flush", &result, plugin.Retry)
 	return C.int(process.FlushOnly(bytesOf(data, length), C.GoString(tag)))
+}
+
+//export FLBPluginOutputPreExit
+func FLBPluginOutputPreExit(reload C.int) {
+	var result C.int
+	defer recovered("exit", &result, plugin.Error)
+	process.PreExit(reload != 0)
 }
 
 //export FLBPluginExitCtx

@@ -187,7 +187,7 @@ func (b *Backend) overtimeLocked() {
 func (b *Backend) giveUpLocked(p *pendingBatch) {
 	if tell := b.cfg.Observer.GivenUp; tell != nil {
 		b.mu.Unlock()
-		tell(p.events, p.owner != nil)
+		tell(p.events, p.owner)
 		b.mu.Lock()
 	}
 	b.settleLocked(p, givenUp)

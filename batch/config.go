@@ -55,9 +55,9 @@ type Observer struct {
 	// Health is told when the webhook's health changed.
 	Health func(from, to Health)
 	// GivenUp gets the events that were still unsettled when the drain time was
-	// over, in runs, each valid during the call. acknowledged says whether they
-	// belong to a Delivery, whose owner learns it there.
-	GivenUp func(ev *Events, acknowledged bool)
+	// over, in runs that are the observer's from then on, before Shutdown returns.
+	// owner is the Delivery that they belong to, nil for asynchronous events.
+	GivenUp func(ev *Events, owner *Delivery)
 }
 
 // Failure is one failed try to send a batch.

@@ -217,7 +217,9 @@ func (b *Backend) settleLocked(p *pendingBatch, o outcome) {
 		d.closeIfDoneLocked()
 		d.tellIfStuckLocked()
 	}
-	b.pool.put(p.events)
+	if o != givenUp {
+		b.pool.put(p.events) // what was given up is the observer's
+	}
 	p.events = nil
 	b.wakeWaitersLocked()
 }

@@ -87,12 +87,13 @@ func TestShutdownGivesUpWhenTheDrainTimeIsOver(t *testing.T) {
 		cfg.MaxConcurrentRequests = 1
 		var told []string
 		var mu sync.Mutex
-		cfg.Observer.GivenUp = func(ev *Events, acknowledged bool) {
+		var acknowledged *Delivery
+		cfg.Observer.GivenUp = func(ev *Events, owner *Delivery) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, itemsOf(ev)...)
-			if acknowledged != (ev.Event(0)[12] == '1') {
-				t.Errorf("%s told as acknowledged: %v", ev.Event(0), acknowledged)
+			if (owner == acknowledged) != (ev.Event(0)[12] == '1') {
+				t.Errorf("%s told as of %v", ev.Event(0), owner)
 			}
 		}
 		r := &receiver{answer: func(ctx context.Context, req request) error {
@@ -101,6 +102,7 @@ func TestShutdownGivesUpWhenTheDrainTimeIsOver(t *testing.T) {
 		}}
 		b, _ := started(t, cfg, r)
 		d := deliver(t, b, `{"auditID":"1"}`, `{"auditID":"12"}`)
+		acknowledged = d
 		process(t, b, `{"auditID":"2"}`)
 		start := time.Now()
 		b.Shutdown(10 * time.Second)

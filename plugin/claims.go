@@ -7,7 +7,9 @@ package plugin
 import (
 	"container/list"
 	"crypto/rand"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/minio/highwayhash"
 )
@@ -28,6 +30,10 @@ type claims struct {
 	order   *list.List // of *delivery, oldest first
 	idle    int        // bound on order
 	evicted uint64
+
+	// Chunks that were answered OK and whose answer Fluent Bit may not read,
+	// because it is about to reload.
+	answered []*delivery
 }
 
 // shape is what is compared before any hash.
@@ -70,12 +76,16 @@ func (c *claims) claim(tag string, chunk []byte) *delivery {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var best *delivery
-	for _, d := range c.byShape[shape{tag, len(chunk)}] {
-		if d.sum == sum && (best == nil || d.isFinished()) {
+	for _, d := range slices.Clone(c.byShape[shape{tag, len(chunk)}]) {
+		switch {
+		case d.isExpired():
+			c.removeLocked(d)
+		case d.sum != sum:
+		case d.isFinished():
+			c.removeLocked(d)
+			return d
+		case best == nil:
 			best = d
-			if d.isFinished() {
-				break
-			}
 		}
 	}
 	if best != nil {
@@ -86,12 +96,20 @@ func (c *claims) claim(tag string, chunk []byte) *delivery {
 
 // remember makes d claimable: its chunk is about to be answered RETRY.
 func (c *claims) remember(d *delivery, tag string, chunk []byte) {
+	c.identify(d, tag, chunk)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addLocked(d)
+}
+
+func (c *claims) identify(d *delivery, tag string, chunk []byte) {
 	if !d.summed {
 		d.sum, d.summed = c.hash(chunk), true
 	}
 	d.shape = shape{tag, len(chunk)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+}
+
+func (c *claims) addLocked(d *delivery) {
 	c.byShape[d.shape] = append(c.byShape[d.shape], d)
 	d.place = c.order.PushBack(d)
 	// Evict the oldest that have nothing in flight. One step for each delivery
@@ -106,6 +124,44 @@ func (c *claims) remember(d *delivery, tag string, chunk []byte) {
 			c.order.MoveToBack(oldest)
 		}
 	}
+}
+
+// noteAnswered notes that a chunk is about to be answered OK, perhaps to nobody.
+func (c *claims) noteAnswered(tag string, chunk []byte) {
+	d := &delivery{taken: true, some: true}
+	c.identify(d, tag, chunk)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = append(c.answered, d)
+}
+
+// answersRead says that Fluent Bit has read all answers so far.
+func (c *claims) answersRead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = nil
+}
+
+// rememberAnswered makes the chunks whose answers were perhaps not read
+// claimable, for answeredKept.
+func (c *claims) rememberAnswered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.answered {
+		d.expires = time.Now().Add(answeredKept)
+		c.addLocked(d)
+	}
+	c.answered = nil
+}
+
+// all are the deliveries that wait to be claimed, oldest first.
+func (c *claims) all() (all []*delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := c.order.Front(); e != nil; e = e.Next() {
+		all = append(all, e.Value.(*delivery))
+	}
+	return all
 }
 
 func (c *claims) removeLocked(d *delivery) {

@@ -6,6 +6,7 @@ package plugin
 import (
 	"container/list"
 	"context"
+	"time"
 
 	"github.com/minio/highwayhash"
 
@@ -26,6 +27,13 @@ type delivery struct {
 	sum    [highwayhash.Size128]byte
 	summed bool
 	place  *list.Element
+
+	expires time.Time // zero: never
+}
+
+// isExpired says whether the chunk must not claim it any more.
+func (d *delivery) isExpired() bool {
+	return !d.expires.IsZero() && !time.Now().Before(d.expires)
 }
 
 // isFinished says whether nothing is left to do for the chunk.

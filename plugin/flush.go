@@ -44,9 +44,16 @@ func (in *Instance) Flush(chunk []byte, tag string) (answer Answer) {
 	if in.exiting.Load() {
 		return Retry
 	}
+	if in.flushing.Add(1) == 1 {
+		in.claims.answersRead() // before it hands over the next chunk
+	}
+	defer in.flushing.Add(-1)
 	answer = in.deliver(chunk, tag)
-	if answer == Retry {
+	switch {
+	case answer == Retry:
 		in.counts.retries.Add(1)
+	case in.process.reloading.Load():
+		in.claims.noteAnswered(tag, chunk)
 	}
 	return answer
 }

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // receiver stands in for the webhook client and keeps what it accepts.
 type receiver struct {
 	answer func(ctx context.Context, n int, items []string) error // nil accepts
+	query  string                                                 // of its URL
 
 	mu     sync.Mutex
 	n      int // requests
@@ -52,6 +53,8 @@ func (r *receiver) Send(ctx context.Context, body []byte) error {
 	r.mu.Unlock()
 	return nil
 }
+
+func (r *receiver) Destination() string { return "http://webhook.example/audit" + r.query }
 
 func (r *receiver) Close() {
 	r.mu.Lock()
@@ -132,6 +135,7 @@ func startedIn(t *testing.T, p *Process, r *receiver, keys ...string) *Instance 
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.PreRegister(false)
 	in := assemble(p, cfg, r)
 	p.instances = append(p.instances, in)
 	return in

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,8 @@ import (
 )
 
 // Instance is one [OUTPUT] section at work. It has its own client, backend and
-// goroutines; two instances share nothing but the drain time.
+// goroutines; two instances share nothing but the drain time, and one that
+// follows another after a reload goes on where that one ended.
 type Instance struct {
 	process *Process
 	cfg     *Config
@@ -33,10 +35,12 @@ type Instance struct {
 	readers sync.Pool // of *record.Reader
 	claims  *claims
 
-	mu     sync.Mutex
-	times  map[string]*record.Times // by tag
-	panics map[panicKey]int
+	mu          sync.Mutex
+	times       map[string]*record.Times // by tag
+	panics      map[panicKey]int
+	undelivered map[*batch.Delivery][]*batch.Events // at the end of the drain time; nil: of mode batch
 
+	flushing   atomic.Int32 // flushes under way
 	counts     counts
 	warnEngine sync.Once
 	exiting    atomic.Bool
@@ -46,6 +50,7 @@ type Instance struct {
 // client sends to the webhook; *webhook.Client but in tests.
 type client interface {
 	batch.Sender
+	Destination() string
 	Close()
 }
 
@@ -65,7 +70,9 @@ func newInstance(p *Process, number int, get func(key string) string) (*Instance
 	if cfg.Instance == "" {
 		cfg.Instance = fmt.Sprintf("%d:%s", number, c.Host())
 	}
+	before := runtime.NumGoroutine()
 	in := assemble(p, cfg, c)
+	in.log.Debug("the process before this output", "goroutines", before)
 	in.log.Info("started, version " + p.Version + ", posts to " + c.Target() + ": " + settings(get))
 	return in, nil
 }
@@ -113,8 +120,11 @@ func assemble(p *Process, cfg *Config, c client) *Instance {
 	options := &record.Options{LogKey: cfg.LogKey, RestoreTimestamp: cfg.RestoreTimestamp}
 	in.readers.New = func() any { return record.NewReader(options) }
 	bounds := cfg.Batch
-	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.givenUp}
+	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.collect}
 	in.backend = batch.New(bounds, c)
+	if h := p.inherit(c.Destination(), cfg.Mode); h != nil {
+		in.goOn(h)
+	}
 	// Run fails for a backend that ran or was shut down before: never this one.
 	if err := in.backend.Run(in.stop); err != nil {
 		panic(err)
@@ -139,6 +149,7 @@ func (in *Instance) Exit() {
 	in.client.Close()
 	in.repeats.flush()
 	in.logEnd(before.Pending, time.Since(start))
+	in.handOver()
 	in.process.forget(in)
 	close(in.exited)
 }
@@ -151,10 +162,14 @@ func (in *Instance) logEnd(pending uint64, took time.Duration) {
 	text := "stopped"
 	if s.GivenUp > 0 {
 		level = slog.LevelWarn
-		text = "stopped at the end of Drain_Timeout; what was given up is in chunks that Fluent Bit still has and sends again"
-		if in.cfg.Mode == ModeBatch {
+		switch {
+		case in.process.leaving.Load():
+			text = "stopped at the end of Drain_Timeout; what was given up goes to the output that follows with the same destination"
+		case in.cfg.Mode == ModeBatch:
 			level = slog.LevelError
 			text = "stopped at the end of Drain_Timeout: what was given up is lost; raise Drain_Timeout, or use Mode blocking"
+		default:
+			text = "stopped at the end of Drain_Timeout; what was given up is in chunks that Fluent Bit still has and sends again"
 		}
 	}
 	var skipped uint64
@@ -217,13 +232,10 @@ func (in *Instance) healthChanged(from, to batch.Health) {
 	}
 }
 
-// givenUp logs what mode batch could not deliver before the drain time was
+// eventsLost logs what mode batch could not deliver before the drain time was
 // over, by name: an auditor will ask which events are missing. Those of mode
 // blocking are still in Fluent Bit's chunks.
-func (in *Instance) givenUp(ev *batch.Events, acknowledged bool) {
-	if acknowledged {
-		return
-	}
+func (in *Instance) eventsLost(ev *batch.Events) {
 	for i := range ev.Len() {
 		e := ev.Event(i)
 		in.log.Error("an event is lost: Drain_Timeout is over", "event", eventID(e), "bytes", len(e))

@@ -1,5 +1,5 @@
 // This file is what the instances of one process share: their number, their
-// list, the drain time, and the name of the engine's thread.
+// list, and the drain time.
 
 package plugin
 
@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // Process is what the instances in one process share. Version and Log are set
@@ -20,10 +18,14 @@ type Process struct {
 	Version string
 	Log     io.Writer // stderr
 
+	reloading atomic.Bool // the library was registered for the instances after a reload
+	leaving   atomic.Bool // the instance that exits next makes room for another one
+
 	mu        sync.Mutex
 	numbered  int
 	instances []*Instance
-	firstExit time.Time // of the exits under way; zero while there are none
+	left      []*handover // by instances that have exited, for the next ones
+	firstExit time.Time   // of the exits under way; zero while there are none
 }
 
 // minDrain is the drain time that every instance has, however late it exits.
@@ -37,12 +39,14 @@ func (p *Process) Init(get func(key string) string) (*Instance, error) {
 	p.numbered++
 	p.firstExit = time.Time{}
 	p.mu.Unlock()
+	p.reloading.Store(false)
 	in, err := newInstance(p, number, get)
 	if err != nil {
 		log := newLogger(p.Log, "config", slog.LevelInfo)
 		for _, fault := range strings.Split(err.Error(), "\n") {
 			log.Error(fault)
 		}
+		p.noHeirs() // Fluent Bit ends
 		return nil, err
 	}
 	p.mu.Lock()
@@ -50,6 +54,14 @@ func (p *Process) Init(get func(key string) string) (*Instance, error) {
 	p.mu.Unlock()
 	return in, nil
 }
+
+// PreRegister is told, before the library is registered, whether that is for the
+// instances after a reload: then those that are there will exit.
+func (p *Process) PreRegister(reload bool) { p.reloading.Store(reload) }
+
+// PreExit is told before each Exit whether that is because of a reload: then
+// another instance may follow.
+func (p *Process) PreExit(reload bool) { p.leaving.Store(reload) }
 
 // Only is the only live instance, nil if there is none or there are several.
 func (p *Process) Only() *Instance {
@@ -82,6 +94,20 @@ func (p *Process) ExitAll() {
 }
 
 func (p *Process) forget(in *Instance) {
+	if !p.forgotLast(in) {
+		return
+	}
+	if !p.leaving.Load() {
+		p.noHeirs()
+		return
+	}
+	if n := workers(); n > 0 {
+		newLogger(p.Log, "reload", slog.LevelInfo).Warn("Fluent Bit has left workers of this output behind, which look at freed memory from now on and may crash the process: restart it, and set Workers 0 where you reload", "threads", n)
+	}
+}
+
+// forgotLast forgets in and says whether no instance is left.
+func (p *Process) forgotLast(in *Instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.instances {
@@ -94,6 +120,7 @@ func (p *Process) forget(in *Instance) {
 		p.firstExit = time.Time{}
 		p.numbered = 0
 	}
+	return len(p.instances) == 0
 }
 
 // drainTime is what is left for an instance that begins to exit. Instances exit
@@ -106,21 +133,4 @@ func (p *Process) drainTime(configured time.Duration) time.Duration {
 		return configured
 	}
 	return max(configured-time.Since(p.firstExit), minDrain)
-}
-
-// engineThread is the name of the thread that runs Fluent Bit's engine
-// (flb_engine.c, flb_lib.c): without workers, flushes run there.
-const engineThread = "flb-pipeline"
-
-// onEngineThread says whether the calling goroutine, which must be one that
-// Fluent Bit's thread entered through cgo, runs on the engine's thread. The
-// plugin cannot read the key workers, so the thread's name is the only way.
-func onEngineThread() bool {
-	var name [16]byte // TASK_COMM_LEN, prctl(2)
-	// The kernel writes at most 16 bytes into name, which lives until the call
-	// returns.
-	if err := unix.Prctl(unix.PR_GET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0); err != nil {
-		return false
-	}
-	return unix.ByteSliceToString(name[:]) == engineThread
 }

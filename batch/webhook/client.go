@@ -153,6 +153,10 @@ func (c *Client) post() string { return "POST " + c.target + ": " }
 // Target is the webhook's URL without its query, which may hold a credential.
 func (c *Client) Target() string { return c.target }
 
+// Destination is the webhook's URL with its query: the same for two clients that
+// send to the same place. It may hold a credential and is not for logs.
+func (c *Client) Destination() string { return c.dest.target.String() }
+
 // Host is the webhook's host, with the port if the URL has one.
 func (c *Client) Host() string { return c.dest.target.Host }
 

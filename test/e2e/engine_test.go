@@ -147,6 +147,8 @@ func (realFluentBit) start(t *testing.T, s setup) *process {
     storage.path %s
     scheduler.base 1
     scheduler.cap 5
+    Hot_Reload On
+    Hot_Reload.Ensure_Thread_Safety Off
     %s
 %s[INPUT]
     Name dummy
