@@ -135,3 +135,74 @@ func TestLingerStaysAliveAfterTheLastEvent(t *testing.T) {
 		})
 	}
 }
+
+func TestAFailingWriteIsExitStatus1AndNamesTheFile(t *testing.T) {
+	for _, tt := range []struct{ out, want string }{
+		{"/dev/full", "auditgen: write /dev/full: no space left on device\nauditgen: wrote 0 events (0 bytes) in 0s, 0 rotations\n"},
+		{"/dev/null/x", "auditgen: -out: open /dev/null/x: not a directory\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin, stderr := time.Now(), &strings.Builder{}
+			status := run(t.Context(), []string{"-out", tt.out, "-count", "3", "-linger", "1h"}, nil, stderr)
+			if status != 1 || stderr.String() != tt.want {
+				t.Errorf("exit status %d, stderr: %s\nwant: %s", status, stderr, tt.want)
+			}
+			if time.Since(begin) != 0 {
+				t.Error("lingered, with nothing to wait for")
+			}
+		})
+	}
+}
+
+func TestStdoutIsTheDefault(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "stdout")
+	stdout, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	if status := run(t.Context(), append(fixed, "-count", "100"), stdout, &stderr); status != 0 {
+		t.Errorf("exit status %d: %s", status, stderr.String())
+	}
+	want, _ := generated(t, append(fixed, "-count", "100")...)
+	if !bytes.Equal(read(t, name), read(t, want)) {
+		t.Error("stdout is not what -out gives")
+	}
+}
+
+func TestASecondRunContinuesTheFile(t *testing.T) {
+	name, _ := generated(t, append(fixed, "-count", "10")...)
+	first := read(t, name)
+	generateInto(t, name, append(fixed, "-count", "10", "-seed", "8")...)
+	both := read(t, name)
+	if !bytes.HasPrefix(both, first) || bytes.Count(both, []byte("\n")) != 20 {
+		t.Errorf("%d lines", bytes.Count(both, []byte("\n")))
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"x", `auditgen: argument "x": only flags are taken`},
+		{"-level metadata", `auditgen: -level "metadata": give one of Metadata, Request, RequestResponse, mix`},
+		{"-rate -1", "auditgen: -rate, -count, -max-backups, -large-every, -linger: give no negative value"},
+		{"-linger -1s", "auditgen: -rate, -count, -max-backups, -large-every, -linger: give no negative value"},
+		{"-max-size 1M", "auditgen: -max-size, -max-backups: need -out with a file"},
+		{"-out f -max-backups 1", "auditgen: -max-backups needs -max-size"},
+		{"-level Metadata -large-every 1", "auditgen: -large-every: an event of level Metadata has no object that could be large"},
+		{"-large-every 1 -large-size 7999", "auditgen: -large-size 7999: give at least 8000"},
+		{"-max-size 1.5M", "auditgen: see the usage above"},
+		{"-seed 12abc", "auditgen: see the usage above"},
+		{"-start 2026-11-30", "auditgen: see the usage above"},
+	} {
+		var stderr strings.Builder
+		status := run(t.Context(), strings.Fields(tt.args), nil, &stderr)
+		all := strings.Split(strings.TrimSuffix(stderr.String(), "\n"), "\n")
+		if got := all[len(all)-1]; status != 2 || got != tt.want {
+			t.Errorf("%s: exit status %d, %s, want %s", tt.args, status, got, tt.want)
+		}
+	}
+	var stderr strings.Builder
+	if status := run(t.Context(), []string{"-h"}, nil, &stderr); status != 0 || !strings.Contains(stderr.String(), "-large-every") {
+		t.Errorf("-h: exit status %d, %s", status, stderr.String())
+	}
+}

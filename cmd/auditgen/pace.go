@@ -12,7 +12,7 @@ const (
 	tick = 10 * time.Millisecond
 	// group bounds the events that are let through at once, so that a stop need not
 	// wait for more than these.
-	group = 1000
+	group = 100
 )
 
 // pacer lets events through at a rate. Of rate r, r×t have been let through a time t

@@ -17,7 +17,7 @@ func (s *size) String() string { return strconv.Itoa(int(*s)) }
 
 // Set refuses negative sizes and those beyond a terabyte.
 func (s *size) Set(text string) error {
-	digits := strings.TrimRight(text, "kMGi")
+	digits := strings.TrimRight(text, "kKMGi")
 	unit, known := map[string]int{
 		"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30,
 	}[text[len(digits):]]
