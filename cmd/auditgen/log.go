@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// bufferSize is how many bytes are collected for one write call. A longer line has a
-// call of its own.
+// bufferSize is how many bytes are collected for one write call. A longer line is
+// written alone.
 const bufferSize = 64 << 10
 
 // backupForm is the time in a backup's name, in UTC, as lumberjack writes it, which is
@@ -103,8 +103,9 @@ func (l *auditLog) resume() error {
 	return nil
 }
 
-// add takes one line with its end. It is written at once if it is long or many are
-// pending, and by flush in any case. The line is not kept.
+// add takes one line with its end, which the caller may reuse. It is in the file after
+// the next flush, or when enough lines are pending. After an error nothing is pending,
+// and the line may be lost.
 func (l *auditLog) add(line []byte) error {
 	total := l.size + int64(len(l.pending))
 	if l.maxSize > 0 && total > 0 && total+int64(len(line)) > l.maxSize {
@@ -119,9 +120,6 @@ func (l *auditLog) add(line []byte) error {
 		if err := l.flush(); err != nil {
 			return err
 		}
-	}
-	if len(line) > bufferSize {
-		return l.write(line)
 	}
 	l.pending = append(l.pending, line...)
 	return nil

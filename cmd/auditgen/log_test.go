@@ -67,6 +67,9 @@ func bubble(t *testing.T, test func(t *testing.T, dir string)) {
 }
 
 func TestRotationNamesFilesAsKubeAPIServerDoes(t *testing.T) {
+	local := time.Local
+	time.Local = time.FixedZone("", 7200) // the names are in UTC wherever it runs
+	t.Cleanup(func() { time.Local = local })
 	bubble(t, func(t *testing.T, dir string) {
 		l := open(t, filepath.Join(dir, "audit.log"), 10, 0)
 		put(t, l, "one", "two", "3")
@@ -124,25 +127,27 @@ func TestALongLineHasAFileOfItsOwn(t *testing.T) {
 
 func TestMaxBackupsKeepsTheNewest(t *testing.T) {
 	bubble(t, func(t *testing.T, dir string) {
-		for _, name := range []string{"audit-1999-12-31T23-59-59.999.log", "audit-1999-12-31T23-59-59.998.log", "audit-notatime.log", "audit-1999-12-31T23-59-59.999.log.gz", "other-1999-12-31T23-59-59.999.log"} {
+		// Two backups, the older one first in the order of names, and files of others.
+		for _, name := range []string{"audit-1999-12-31T23-59-59.998.log", "audit-1999-12-31T23-59-59.999.log",
+			"1999-12-31T23-59-59.000.log", "audit-1999-12-31T23-59-59.000", "audit-notatime.log"} {
 			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		others := []string{"audit-1999-12-31T23-59-59.999.log.gz: ", "audit-notatime.log: ", "audit.log: 3|", "other-1999-12-31T23-59-59.999.log: "}
+		others := []string{"1999-12-31T23-59-59.000.log: ", "audit-1999-12-31T23-59-59.000: "}
 		l := open(t, filepath.Join(dir, "audit.log"), 1, 3)
 		put(t, l, "1", "2", "3")
-		wantContents(t, dir, append([]string{
-			"audit-1999-12-31T23-59-59.999.log: ", others[0],
-			"audit-2000-01-01T00-00-00.000.log: 1|", "audit-2000-01-01T00-00-00.001.log: 2|"}, others[1:]...)...)
+		wantContents(t, dir, append(others, "audit-1999-12-31T23-59-59.999.log: ",
+			"audit-2000-01-01T00-00-00.000.log: 1|", "audit-2000-01-01T00-00-00.001.log: 2|",
+			"audit-notatime.log: ", "audit.log: 3|")...)
 		// One that somebody else removed is no fault.
 		if err := os.Remove(filepath.Join(dir, "audit-1999-12-31T23-59-59.999.log")); err != nil {
 			t.Fatal(err)
 		}
-		others[2] = "audit.log: 6|"
 		put(t, l, "4", "5", "6")
-		wantContents(t, dir, append([]string{others[0],
-			"audit-2000-01-01T00-00-00.002.log: 3|", "audit-2000-01-01T00-00-00.003.log: 4|", "audit-2000-01-01T00-00-00.004.log: 5|"}, others[1:]...)...)
+		wantContents(t, dir, append(others, "audit-2000-01-01T00-00-00.002.log: 3|",
+			"audit-2000-01-01T00-00-00.003.log: 4|", "audit-2000-01-01T00-00-00.004.log: 5|",
+			"audit-notatime.log: ", "audit.log: 6|")...)
 	})
 }
 
@@ -166,11 +171,11 @@ func TestAnExistingFileIsContinued(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, dir string) {
 		name := filepath.Join(dir, "audit.log")
-		if err := os.WriteFile(name, []byte("torn..."), 0o640); err != nil {
+		if err := os.WriteFile(name, []byte("8 bytes."), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		put(t, open(t, name, 10, 0), "1", "2")
-		wantContents(t, dir, "audit-2000-01-01T00-00-00.000.log: torn...|1|", "audit.log: 2|")
+		wantContents(t, dir, "audit-2000-01-01T00-00-00.000.log: 8 bytes.|", "audit.log: 1|2|")
 		if info, _ := os.Stat(name); info.Mode() != 0o640 {
 			t.Errorf("mode %v after the rotation", info.Mode())
 		}

@@ -27,6 +27,9 @@ import (
 // smallestLarge is the least -large-size: what a large event has besides its schema.
 const smallestLarge = 8000
 
+// maxRate is far above what is possible, and keeps the pacer's arithmetic in its bounds.
+const maxRate = 1_000_000_000
+
 // stepRate is how many events there are in a second of -start's time at -rate 0.
 const stepRate = 1000
 
@@ -162,6 +165,8 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		return nil, fmt.Errorf("argument %q: only flags are taken", fs.Arg(0))
 	case !slices.Contains(levels, o.level):
 		return nil, fmt.Errorf("-level %q: give one of %s", o.level, strings.Join(levels, ", "))
+	case o.rate > maxRate:
+		return nil, fmt.Errorf("-rate %d: give at most %d", o.rate, maxRate)
 	case o.rate < 0 || o.count < 0 || o.maxBackups < 0 || o.largeEvery < 0 || o.linger < 0:
 		return nil, errors.New("-rate, -count, -max-backups, -large-every, -linger: give no negative value")
 	case o.out == "-" && (o.maxSize > 0 || o.maxBackups > 0):

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,6 +102,28 @@ func TestCountIsExactAcrossRotations(t *testing.T) {
 	}
 }
 
+func TestAReaderSeesEachEventAsSoonAsItIsDue(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "audit.log")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			run(ctx, []string{"-out", name, "-rate", "10"}, nil, io.Discard)
+			close(done)
+		}()
+		time.Sleep(time.Millisecond)
+		for want := range 30 {
+			b := read(t, name)
+			if lines := bytes.Count(b, []byte("\n")); lines != want || !bytes.HasSuffix(b, []byte("\n")) && want > 0 {
+				t.Errorf("%d lines in the file, want %d", lines, want)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestLingerStaysAliveAfterTheLastEvent(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -184,6 +207,7 @@ func TestWrongUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"x", `auditgen: argument "x": only flags are taken`},
 		{"-level metadata", `auditgen: -level "metadata": give one of Metadata, Request, RequestResponse, mix`},
+		{"-rate 1000000001", "auditgen: -rate 1000000001: give at most 1000000000"},
 		{"-rate -1", "auditgen: -rate, -count, -max-backups, -large-every, -linger: give no negative value"},
 		{"-linger -1s", "auditgen: -rate, -count, -max-backups, -large-every, -linger: give no negative value"},
 		{"-max-size 1M", "auditgen: -max-size, -max-backups: need -out with a file"},

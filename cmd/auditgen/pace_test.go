@@ -95,3 +95,17 @@ func TestAStopEndsTheWaitAtOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestOffsetIsNeverEarly(t *testing.T) {
+	for _, tt := range []struct {
+		n, rate int
+		want    time.Duration
+	}{
+		{0, 3, 0}, {1, 3, 333_333_334}, {2, 3, 666_666_667}, {3, 3, time.Second}, {7, 2, 3500 * time.Millisecond},
+		{1, maxRate, 1}, {86_400_000_000_001, maxRate, 24*time.Hour + 1},
+	} {
+		if got := offset(tt.n, tt.rate); got != tt.want {
+			t.Errorf("event %d at rate %d: %d, want %d", tt.n, tt.rate, got, tt.want)
+		}
+	}
+}

@@ -100,8 +100,8 @@ type call struct {
 }
 
 const (
-	ok      = `"code":200`
-	made    = `"code":201`
+	code200 = `"code":200`
+	code201 = `"code":201`
 	podRef  = `"resource":"pods","namespace":"<ns>","name":"<pod>","apiVersion":"v1"`
 	podURI  = `/api/v1/namespaces/<ns>/pods/<pod>`
 	watched = `?allowWatchBookmarks=true\u0026resourceVersion=<version>\u0026timeout=6m17s\u0026timeoutSeconds=377\u0026watch=true`
@@ -151,12 +151,12 @@ func by(c ...*client) []*client { return c }
 
 func getLease(weight int, c *client, name string) *call {
 	return add(weight, metadata, by(c), "get", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+name+"?timeout=5s",
-		`"resource":"leases","namespace":"kube-system","name":"`+name+`","apiGroup":"coordination.k8s.io","apiVersion":"v1"`, ok, "", leaderLease(name))
+		`"resource":"leases","namespace":"kube-system","name":"`+name+`","apiGroup":"coordination.k8s.io","apiVersion":"v1"`, code200, "", leaderLease(name))
 }
 
 func updateLease(weight int, c *client, name string) *call {
 	return add(weight, metadata, by(c), "update", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+name+"?timeout=5s",
-		`"resource":"leases","namespace":"kube-system","name":"`+name+`","uid":"<uid>","apiGroup":"coordination.k8s.io","apiVersion":"v1","resourceVersion":"<version>"`, ok, leaderLease(name), leaderLease(name))
+		`"resource":"leases","namespace":"kube-system","name":"`+name+`","uid":"<uid>","apiGroup":"coordination.k8s.io","apiVersion":"v1","resourceVersion":"<version>"`, code200, leaderLease(name), leaderLease(name))
 }
 
 // calls follows a cluster of some twenty nodes: leases above all, then what controllers
@@ -164,70 +164,70 @@ func updateLease(weight int, c *client, name string) *call {
 var calls = []*call{
 	// Leases.
 	add(2600, metadata, by(kubelet), "update", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/<node>?timeout=10s",
-		`"resource":"leases","namespace":"kube-node-lease","name":"<node>","uid":"<uid>","apiGroup":"coordination.k8s.io","apiVersion":"v1","resourceVersion":"<version>"`, ok, nodeLease, nodeLease),
+		`"resource":"leases","namespace":"kube-node-lease","name":"<node>","uid":"<uid>","apiGroup":"coordination.k8s.io","apiVersion":"v1","resourceVersion":"<version>"`, code200, nodeLease, nodeLease),
 	getLease(700, manager, "kube-controller-manager"),
 	getLease(700, scheduler, "kube-scheduler"),
 	updateLease(650, manager, "kube-controller-manager"),
 	updateLease(650, scheduler, "kube-scheduler"),
 	// Nodes and pods.
 	add(500, requestResponse, by(kubelet), "patch", "/api/v1/nodes/<node>/status?timeout=10s",
-		`"resource":"nodes","name":"<node>","apiVersion":"v1","subresource":"status"`, ok, nodePatch, nodeObject),
+		`"resource":"nodes","name":"<node>","apiVersion":"v1","subresource":"status"`, code200, nodePatch, nodeObject),
 	add(700, requestLevel, by(kubelet), "get", `/api/v1/nodes/<node>?resourceVersion=0\u0026timeout=10s`,
-		`"resource":"nodes","name":"<node>","apiVersion":"v1"`, ok, "", nodeObject),
-	add(450, requestResponse, by(kubelet), "patch", podURI+"/status", podRef+`,"subresource":"status"`, ok, podPatch, podObject),
-	add(350, requestLevel, by(kubelet, argo), "get", podURI, podRef, ok, "", podObject),
+		`"resource":"nodes","name":"<node>","apiVersion":"v1"`, code200, "", nodeObject),
+	add(450, requestResponse, by(kubelet), "patch", podURI+"/status", podRef+`,"subresource":"status"`, code200, podPatch, podObject),
+	add(350, requestLevel, by(kubelet, argo), "get", podURI, podRef, code200, "", podObject),
 	add(120, requestLevel, by(kubelet, argo), "get", podURI, podRef,
 		failure(404, "NotFound", `pods \"<pod>\" not found`, `"name":"<pod>","kind":"pods"`), "", ""),
-	add(120, requestResponse, by(manager), "create", "/api/v1/namespaces/<ns>/pods", `"resource":"pods","namespace":"<ns>","apiVersion":"v1"`, made, podTemplate, podObject).with(violation + enforced),
+	add(120, requestResponse, by(manager), "create", "/api/v1/namespaces/<ns>/pods", `"resource":"pods","namespace":"<ns>","apiVersion":"v1"`, code201, podTemplate, podObject).with(violation + enforced),
 	add(15, requestResponse, by(manager), "create", "/api/v1/namespaces/<ns>/pods", `"resource":"pods","namespace":"<ns>","apiVersion":"v1"`,
 		failure(403, "Forbidden", `pods \"<pod>\" is forbidden: violates PodSecurity \"baseline:latest\": hostNetwork (host namespaces)`, `"name":"<pod>","kind":"pods"`), podTemplate, "").with(enforced),
-	add(120, requestResponse, by(scheduler), "create", podURI+"/binding?timeout=15s", podRef+`,"subresource":"binding"`, made, binding, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`),
-	add(100, requestResponse, by(kubelet), "delete", podURI, podRef, ok, `{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/__internal","gracePeriodSeconds":0,"preconditions":{"uid":"<uid>"}}`, podObject),
-	add(300, metadata, by(manager, kubelet, operator), "create", "/api/v1/namespaces/<ns>/events", `"resource":"events","namespace":"<ns>","name":"<pod>.18a3f0c2b1d4e6f7","apiVersion":"v1"`, made, eventObject, eventObject),
+	add(120, requestResponse, by(scheduler), "create", podURI+"/binding?timeout=15s", podRef+`,"subresource":"binding"`, code201, binding, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`),
+	add(100, requestResponse, by(kubelet), "delete", podURI, podRef, code200, `{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/__internal","gracePeriodSeconds":0,"preconditions":{"uid":"<uid>"}}`, podObject),
+	add(300, metadata, by(manager, kubelet, operator), "create", "/api/v1/namespaces/<ns>/events", `"resource":"events","namespace":"<ns>","name":"<pod>.18a3f0c2b1d4e6f7","apiVersion":"v1"`, code201, eventObject, eventObject),
 	// Controllers and operators.
 	add(250, requestResponse, by(manager), "update", "/apis/apps/v1/namespaces/<ns>/deployments/<app>/status",
-		`"resource":"deployments","namespace":"<ns>","name":"<app>","uid":"<uid>","apiGroup":"apps","apiVersion":"v1","resourceVersion":"<version>","subresource":"status"`, ok, deployment, deployment),
+		`"resource":"deployments","namespace":"<ns>","name":"<app>","uid":"<uid>","apiGroup":"apps","apiVersion":"v1","resourceVersion":"<version>","subresource":"status"`, code200, deployment, deployment),
 	add(60, requestResponse, by(manager, argo), "update", "/apis/apps/v1/namespaces/<ns>/deployments/<app>",
 		`"resource":"deployments","namespace":"<ns>","name":"<app>","uid":"<uid>","apiGroup":"apps","apiVersion":"v1","resourceVersion":"<version>"`,
 		failure(409, "Conflict", `Operation cannot be fulfilled on deployments.apps \"<app>\": the object has been modified; please apply your changes to the latest version and try again`, `"name":"<app>","group":"apps","kind":"deployments"`), deployment, ""),
 	add(120, requestResponse, by(argo), "patch", `/apis/apps/v1/namespaces/<ns>/deployments/<app>?fieldManager=argocd-controller\u0026force=true`,
-		`"resource":"deployments","namespace":"<ns>","name":"<app>","apiGroup":"apps","apiVersion":"v1"`, ok, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"<app>","namespace":"<ns>"},"spec":{"replicas":<number>}}`, deployment),
+		`"resource":"deployments","namespace":"<ns>","name":"<app>","apiGroup":"apps","apiVersion":"v1"`, code200, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"<app>","namespace":"<ns>"},"spec":{"replicas":<number>}}`, deployment),
 	add(200, requestResponse, by(operator), "update", "/apis/example.com/v1/namespaces/<ns>/widgets/<app>",
-		`"resource":"widgets","namespace":"<ns>","name":"<app>","uid":"<uid>","apiGroup":"example.com","apiVersion":"v1","resourceVersion":"<version>"`, ok, widgetRequest, widgetResponse),
+		`"resource":"widgets","namespace":"<ns>","name":"<app>","uid":"<uid>","apiGroup":"example.com","apiVersion":"v1","resourceVersion":"<version>"`, code200, widgetRequest, widgetResponse),
 	add(350, metadata, by(argo, certs, operator), "get", "/api/v1/namespaces/<ns>/configmaps/<app>",
-		`"resource":"configmaps","namespace":"<ns>","name":"<app>","apiVersion":"v1"`, ok, "", configMap),
+		`"resource":"configmaps","namespace":"<ns>","name":"<app>","apiVersion":"v1"`, code200, "", configMap),
 	add(90, metadata, by(argo, developer), "update", `/api/v1/namespaces/<ns>/configmaps/<app>?fieldManager=kubectl-edit\u0026fieldValidation=Strict`,
-		`"resource":"configmaps","namespace":"<ns>","name":"<app>","uid":"<uid>","apiVersion":"v1","resourceVersion":"<version>"`, ok, configMap, configMap),
-	add(120, metadata, by(certs, metrics), "get", "/api/v1/namespaces/<ns>/secrets/<app>-tls", `"resource":"secrets","namespace":"<ns>","name":"<app>-tls","apiVersion":"v1"`, ok, "", secret),
-	add(150, metadata, by(metrics, apiserver), "create", "/apis/authentication.k8s.io/v1/tokenreviews", `"resource":"tokenreviews","apiGroup":"authentication.k8s.io","apiVersion":"v1"`, made, tokenReview, tokenReview),
-	add(150, requestResponse, by(metrics, certs), "create", "/apis/authorization.k8s.io/v1/subjectaccessreviews", `"resource":"subjectaccessreviews","apiGroup":"authorization.k8s.io","apiVersion":"v1"`, made, accessReview, accessReview),
-	add(80, requestLevel, by(apiserver), "get", "/api/v1/namespaces/default/endpoints/kubernetes", `"resource":"endpoints","namespace":"default","name":"kubernetes","apiVersion":"v1"`, ok, "", endpoints).with(`,"k8s.io/deprecated":"true"`),
+		`"resource":"configmaps","namespace":"<ns>","name":"<app>","uid":"<uid>","apiVersion":"v1","resourceVersion":"<version>"`, code200, configMap, configMap),
+	add(120, metadata, by(certs, metrics), "get", "/api/v1/namespaces/<ns>/secrets/<app>-tls", `"resource":"secrets","namespace":"<ns>","name":"<app>-tls","apiVersion":"v1"`, code200, "", secret),
+	add(150, metadata, by(metrics, apiserver), "create", "/apis/authentication.k8s.io/v1/tokenreviews", `"resource":"tokenreviews","apiGroup":"authentication.k8s.io","apiVersion":"v1"`, code201, tokenReview, tokenReview),
+	add(150, requestResponse, by(metrics, certs), "create", "/apis/authorization.k8s.io/v1/subjectaccessreviews", `"resource":"subjectaccessreviews","apiGroup":"authorization.k8s.io","apiVersion":"v1"`, code201, accessReview, accessReview),
+	add(80, requestLevel, by(apiserver), "get", "/api/v1/namespaces/default/endpoints/kubernetes", `"resource":"endpoints","namespace":"default","name":"kubernetes","apiVersion":"v1"`, code200, "", endpoints).with(`,"k8s.io/deprecated":"true"`),
 	// Lists and watches.
-	add(300, requestLevel, by(admin, developer, argo), "list", `/api/v1/namespaces/<ns>/pods?labelSelector=app%3D<app>\u0026limit=500`, `"resource":"pods","namespace":"<ns>","apiVersion":"v1"`, ok, "", podList),
-	add(120, requestLevel, by(kubelet), "watch", "/api/v1/pods"+watched+`\u0026fieldSelector=spec.nodeName%3D<node>`, `"resource":"pods","apiVersion":"v1"`, ok, "", ""),
-	add(120, metadata, by(argo, certs, manager), "watch", "/api/v1/namespaces/<ns>/configmaps"+watched, `"resource":"configmaps","namespace":"<ns>","apiVersion":"v1"`, ok, "", ""),
+	add(300, requestLevel, by(admin, developer, argo), "list", `/api/v1/namespaces/<ns>/pods?labelSelector=app%3D<app>\u0026limit=500`, `"resource":"pods","namespace":"<ns>","apiVersion":"v1"`, code200, "", podList),
+	add(120, requestLevel, by(kubelet), "watch", "/api/v1/pods"+watched+`\u0026fieldSelector=spec.nodeName%3D<node>`, `"resource":"pods","apiVersion":"v1"`, code200, "", ""),
+	add(120, metadata, by(argo, certs, manager), "watch", "/api/v1/namespaces/<ns>/configmaps"+watched, `"resource":"configmaps","namespace":"<ns>","apiVersion":"v1"`, code200, "", ""),
 	// People.
 	add(25, requestResponse, by(admin, developer), "patch", "/apis/apps/v1/namespaces/<ns>/deployments/<app>?fieldManager=kubectl-patch",
-		`"resource":"deployments","namespace":"<ns>","name":"<app>","apiGroup":"apps","apiVersion":"v1"`, ok, `[{"op":"replace","path":"/spec/replicas","value":<number>},{"op":"remove","path":"/metadata/labels/a~1b"}]`, deployment),
+		`"resource":"deployments","namespace":"<ns>","name":"<app>","apiGroup":"apps","apiVersion":"v1"`, code200, `[{"op":"replace","path":"/spec/replicas","value":<number>},{"op":"remove","path":"/metadata/labels/a~1b"}]`, deployment),
 	add(15, requestResponse, by(admin), "patch", "/apis/apps/v1/namespaces/<ns>/deployments/<app>/scale",
-		`"resource":"deployments","namespace":"<ns>","name":"<app>","apiGroup":"apps","apiVersion":"v1","subresource":"scale"`, ok, `{"spec":{"replicas":<number>}}`, scale),
+		`"resource":"deployments","namespace":"<ns>","name":"<app>","apiGroup":"apps","apiVersion":"v1","subresource":"scale"`, code200, `{"spec":{"replicas":<number>}}`, scale),
 	add(25, requestLevel, by(admin, developer), "create", podURI+`/exec?command=sh\u0026command=-c\u0026command=cat+%2Fetc%2Fpasswd+%7C+grep+%22root%22\u0026container=app\u0026stdin=true\u0026stdout=true\u0026tty=true`,
 		podRef+`,"subresource":"exec"`, `"code":101`, "", ""),
 	add(40, metadata, by(developer), "list", "/api/v1/namespaces/<ns>/secrets?limit=500", `"resource":"secrets","namespace":"<ns>","apiVersion":"v1"`,
 		failure(403, "Forbidden", `secrets is forbidden: User \"oidc:zoë.müller@example.com\" cannot list resource \"secrets\" in API group \"\" in the namespace \"<ns>\"`, `"kind":"secrets"`), "", "").refused(),
-	add(10, metadata, by(admin), "deletecollection", "/api/v1/namespaces/<ns>/configmaps?labelSelector=app%3D<app>", `"resource":"configmaps","namespace":"<ns>","apiVersion":"v1"`, ok, `{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/__internal","propagationPolicy":"Background"}`, configMapList),
+	add(10, metadata, by(admin), "deletecollection", "/api/v1/namespaces/<ns>/configmaps?labelSelector=app%3D<app>", `"resource":"configmaps","namespace":"<ns>","apiVersion":"v1"`, code200, `{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/__internal","propagationPolicy":"Background"}`, configMapList),
 	add(5, requestResponse, by(admin), "create", `/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?fieldManager=kubectl-create\u0026fieldValidation=Strict`,
-		`"resource":"clusterrolebindings","name":"<app>-admin","apiGroup":"rbac.authorization.k8s.io","apiVersion":"v1"`, made, roleBinding, roleBinding),
+		`"resource":"clusterrolebindings","name":"<app>-admin","apiGroup":"rbac.authorization.k8s.io","apiVersion":"v1"`, code201, roleBinding, roleBinding),
 	// No resource.
-	add(500, metadata, by(prober), "get", "/readyz", "", ok, "", ""),
-	add(300, metadata, by(prober), "get", "/livez?exclude=etcd", "", ok, "", ""),
+	add(500, metadata, by(prober), "get", "/readyz", "", code200, "", ""),
+	add(300, metadata, by(prober), "get", "/livez?exclude=etcd", "", code200, "", ""),
 	add(5, metadata, by(prober), "get", "/readyz?verbose", "", `"code":500`, "", ""),
 	add(40, metadata, by(admin, developer), "get", `/openapi/v3/apis/apps/v1?hash=0D6C7F2E\u0026timeout=32s`, "", `"code":304`, "", ""),
 }
 
 // large is the call of large events.
 var large = add(0, requestResponse, by(argo), "create", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=argocd-controller",
-	`"resource":"customresourcedefinitions","name":"<app>s.example.com","apiGroup":"apiextensions.k8s.io","apiVersion":"v1"`, made, crdRequest, crdResponse)
+	`"resource":"customresourcedefinitions","name":"<app>s.example.com","apiGroup":"apiextensions.k8s.io","apiVersion":"v1"`, code201, crdRequest, crdResponse)
 
 // mixture has each call as often as its weight says.
 var mixture = func() (all []*call) {
