@@ -129,25 +129,24 @@ func TestMaxBackupsKeepsTheNewest(t *testing.T) {
 	bubble(t, func(t *testing.T, dir string) {
 		// Two backups, the older one first in the order of names, and files of others.
 		for _, name := range []string{"audit-1999-12-31T23-59-59.998.log", "audit-1999-12-31T23-59-59.999.log",
-			"1999-12-31T23-59-59.000.log", "audit-1999-12-31T23-59-59.000", "audit-notatime.log"} {
+			"2001-01-01T00-00-00.000.log", "audit-2001-01-01T00-00-00.000", "audit-notatime.log"} {
 			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		others := []string{"1999-12-31T23-59-59.000.log: ", "audit-1999-12-31T23-59-59.000: "}
 		l := open(t, filepath.Join(dir, "audit.log"), 1, 3)
 		put(t, l, "1", "2", "3")
-		wantContents(t, dir, append(others, "audit-1999-12-31T23-59-59.999.log: ",
+		wantContents(t, dir, "2001-01-01T00-00-00.000.log: ", "audit-1999-12-31T23-59-59.999.log: ",
 			"audit-2000-01-01T00-00-00.000.log: 1|", "audit-2000-01-01T00-00-00.001.log: 2|",
-			"audit-notatime.log: ", "audit.log: 3|")...)
+			"audit-2001-01-01T00-00-00.000: ", "audit-notatime.log: ", "audit.log: 3|")
 		// One that somebody else removed is no fault.
 		if err := os.Remove(filepath.Join(dir, "audit-1999-12-31T23-59-59.999.log")); err != nil {
 			t.Fatal(err)
 		}
 		put(t, l, "4", "5", "6")
-		wantContents(t, dir, append(others, "audit-2000-01-01T00-00-00.002.log: 3|",
+		wantContents(t, dir, "2001-01-01T00-00-00.000.log: ", "audit-2000-01-01T00-00-00.002.log: 3|",
 			"audit-2000-01-01T00-00-00.003.log: 4|", "audit-2000-01-01T00-00-00.004.log: 5|",
-			"audit-notatime.log: ", "audit.log: 6|")...)
+			"audit-2001-01-01T00-00-00.000: ", "audit-notatime.log: ", "audit.log: 6|")
 	})
 }
 

@@ -140,7 +140,7 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&o.out, "out", "-", "append to this `file`; -: stdout")
 	fs.IntVar(&o.rate, "rate", 0, "`events` a second; 0: as fast as possible")
 	fs.IntVar(&o.count, "count", 0, "stop after `N` events; 0: go on until SIGTERM or SIGINT")
-	fs.StringVar(&o.level, "level", mix, "audit `level`: "+strings.Join(levels, ", ")+" (each kind of request at a level of its own, as most policies do)")
+	fs.StringVar(&o.level, "level", mix, "audit `level`: "+strings.Join(levels, ", ")+"; the last takes each kind of request at a level of its own, as most policies do")
 	fs.Func("seed", "make the same events as every run with this `number` and the same flags; their times come from -start (default: another one each time)", func(v string) (err error) {
 		o.seed, err = strconv.ParseUint(v, 10, 64)
 		return err

@@ -70,7 +70,7 @@ var (
 	developer = &client{
 		user: parse(`{"username":"oidc:zoë.müller@example.com","groups":["oidc:entwicklung \u0026 betrieb","system:authenticated"],"extra":{"example.com/teams":["チーム-a","\u003cnone\u003e"]}}`),
 		ip:   parse("198.51.100.77"), agent: `Lens/6.5 (darwin; arm64) \"Desktop\"`,
-		reason: `RBAC: allowed by RoleBinding \"edit-zoë/shop\" of ClusterRole \"edit\" to User \"oidc:zoë.müller@example.com\"`,
+		reason: bound("edit", `User \"oidc:zoë.müller@example.com\"`),
 	}
 	prober = &client{
 		user: parse(`{"username":"system:anonymous","groups":["system:unauthenticated"]}`),
