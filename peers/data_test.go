@@ -65,6 +65,25 @@ func lines(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSuffix(string(gunzip(t, name)), "\n"), "\n")
 }
 
+// odd is an event whose objects hold what decoders get wrong, laid out as
+// kube-apiserver writes it.
+const odd = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"odd","stage":"ResponseComplete",` +
+	`"requestURI":"/\u003ca\u0026b\u003e","verb":"create","user":{"username":"日本","extra":{"k":["a",""]}},"sourceIPs":["::1"],` +
+	`"requestObject":{"double":1.0,"small":1e-7,"large":1e+300,"above 2^53":9007199254740993,"highest":18446744073709551615,` +
+	`"lowest":-9223372036854775808,"array":[],"object":{},"null":null,"text":"\u0000\u2028\"\\\ud83d\ude00","":[[{"":false}]]},` +
+	`"responseObject":[1.5,true,"` + "\u007f" + `"],"requestReceivedTimestamp":"2026-01-02T03:04:05.000006Z",` +
+	`"stageTimestamp":"2026-01-02T03:04:05.120000Z","annotations":{"a/b":"c"}}`
+
+// inputs is the lines of the logs, by level, and the odd one.
+func inputs(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{"odd": {odd}}
+	for level, name := range logs {
+		all[level] = lines(t, name)
+	}
+	return all
+}
+
 // rawChunk is what in_tail makes of lines without a parser.
 func rawChunk(t *testing.T, lines []string) []byte {
 	t.Helper()

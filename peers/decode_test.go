@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/vmihailenco/msgpack/v5"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,7 +101,7 @@ func wantEqual[E any](t *testing.T, got, want []E) {
 	}
 }
 
-// canonical lays out the objects in events anew, in place, so that equal JSON
+// canonical makes msgpack of the objects in events, in place, so that equal JSON
 // is equal bytes: keys in order, and numbers as Fluent Bit keeps them, integers
 // as written or doubles.
 func canonical(t *testing.T, events []auditinternal.Event) []auditinternal.Event {
@@ -109,11 +109,13 @@ func canonical(t *testing.T, events []auditinternal.Event) []auditinternal.Event
 	for i := range events {
 		for _, o := range []*runtime.Unknown{events[i].RequestObject, events[i].ResponseObject} {
 			if o != nil {
-				raw, err := json.Marshal(tree(t, o.Raw))
-				if err != nil {
+				var b bytes.Buffer
+				e := msgpack.NewEncoder(&b)
+				e.SetSortMapKeys(true)
+				if err := e.Encode(tree(t, o.Raw)); err != nil {
 					t.Fatal(err)
 				}
-				o.Raw = raw
+				o.Raw = b.Bytes()
 			}
 		}
 	}
@@ -161,14 +163,13 @@ func numbers(t *testing.T, v any) any {
 var compressions = []string{"none", "gzip"}
 
 func TestRawLinesDecodeStrictlyToTheLogsEvents(t *testing.T) {
-	inputs := map[string][]string{"recorded": lines(t, recordedLog)}
-	chunks := map[string][]byte{"recorded": gunzip(t, recordedRaw)}
-	for level, name := range logs {
-		inputs[level] = lines(t, name)
-		chunks[level] = rawChunk(t, inputs[level])
+	inputs, chunks := inputs(t), map[string][]byte{}
+	for name, lines := range inputs {
+		chunks[name] = rawChunk(t, lines)
 	}
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		want, wantInternal := decodedLines(t, inputs[name])
+	inputs["recorded"], chunks["recorded"] = lines(t, recordedLog), gunzip(t, recordedRaw)
+	for name, lines := range inputs {
+		want, wantInternal := decodedLines(t, lines)
 		for _, compress := range compressions {
 			t.Run(name+"/"+compress, func(t *testing.T) {
 				posts := deliver(t, [][]byte{chunks[name]}, map[string]string{"Compress": compress})
@@ -211,12 +212,15 @@ func TestRecordedPostsOfAnAPIServerDecodeStrictlyToTheLogsEvents(t *testing.T) {
 			if len(got) != 400 {
 				t.Errorf("%d events, want the 400 of the posts", len(got))
 			}
+			left := slices.Clone(inLog)
 			for i, e := range canonical(t, got) {
-				if !slices.ContainsFunc(inLog, func(l auditinternal.Event) bool {
+				at := slices.IndexFunc(left, func(l auditinternal.Event) bool {
 					return l.AuditID == e.AuditID && apiequality.Semantic.DeepEqual(l, e)
-				}) {
-					t.Fatalf("event %d, %s %s, is not in the log", i, e.AuditID, e.Stage)
+				})
+				if at < 0 {
+					t.Fatalf("event %d, %s %s, is not in the log, or not as often", i, e.AuditID, e.Stage)
 				}
+				left = slices.Delete(left, at, at+1)
 			}
 		})
 	}
