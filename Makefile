@@ -19,7 +19,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: $(PLUGIN) ## build the plugin, the bundled host and the receiver into build/
+build: $(PLUGIN) ## build the plugin, the bundled host, the receiver and the writer into build/
 
 # Always asks the Go command, which knows best what changed.
 .PHONY: $(PLUGIN)
@@ -30,11 +30,11 @@ $(BUILD)/flbhost: $(wildcard tools/flbhost/*.c tools/flbhost/*.h)
 	@mkdir -p $(BUILD)
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $@ tools/flbhost/*.c -ldl -lpthread
 
-.PHONY: $(BUILD)/auditsink
-$(BUILD)/auditsink:
-	$(GO) build -trimpath -o $@ ./cmd/auditsink
+.PHONY: $(BUILD)/auditsink $(BUILD)/auditgen
+$(BUILD)/auditsink $(BUILD)/auditgen:
+	$(GO) build -trimpath -o $@ ./cmd/$(@F)
 
-build: $(BUILD)/flbhost $(BUILD)/auditsink
+build: $(BUILD)/flbhost $(BUILD)/auditsink $(BUILD)/auditgen
 
 .PHONY: demo
 demo: build ## deliver an audit log to a receiver, stop, and print the verdict
@@ -54,6 +54,10 @@ test: build ## run all tests: unit tests with the race detector, end to end on t
 e2e: build ## run the end-to-end tests, also on FLUENT_BIT=/path/to/fluent-bit, at full length
 	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" E2E_LONG=1 $(GO) test -count=1 -v -timeout 60m ./test/...
 
+.PHONY: peers
+peers: ## hold the plugin against kube-apiserver's own decoder, backends and flags (compiles for minutes once)
+	cd peers && $(GO) test -count=1 ./...
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	$(GO) test -run '^$$' -fuzz '^FuzzChunk$$' -fuzztime $(FUZZTIME) ./plugin/record
@@ -67,6 +71,7 @@ lint: ## check format, vet, staticcheck, go.mod and the direction of imports
 	CGO_ENABLED=0 $(GO) vet ./plugin/... ./batch/... ./cmd/...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
+	cd peers && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) mod tidy -diff
 	@tools/check-imports.sh
 
 .PHONY: clean
