@@ -78,6 +78,8 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&o.tlsCert, "tls-cert", "", "serve https with this PEM certificate `file`")
 	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its private key")
 	fs.StringVar(&o.clientCA, "client-ca", "", "demand client certificates signed by those in this `file`")
+	fs.StringVar(&r.credentials.bearerTokenFile, "bearer-token-file", "", "answer 401 unless the bearer token is the one in this `file`, read for each request")
+	fs.StringVar(&r.credentials.basicAuthFile, "basic-auth-file", "", "answer 401 unless user and password are those in this `file`, as user:password, read for each request")
 	fs.StringVar(&o.storeFile, "store", "", "append the accepted events to this `file`, one a line, synced to the disk before the answer; what it holds already counts too")
 	fs.StringVar(&verify, "verify", "", "at the end, compare with these audit logs (`file[,file…]`, gzip or plain)")
 	fs.BoolVar(&r.semantic, "semantic", false, "compare decoded values instead of bytes: order of keys, spelling of numbers and strings, and a missing kind or apiVersion make no difference")
@@ -95,7 +97,7 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&f.retryAfter, "retry-after", "", "Retry-After header `value` of failing answers")
 	fs.BoolVar(&r.storeOnFail, "store-on-fail", false, "store first, then fail")
 	fs.DurationVar(&r.delay, "delay", 0, "wait this `long` before each answer")
-	fs.Int64Var(&r.maxBody, "max-body", 100<<20, "refuse larger bodies (`bytes`)")
+	fs.Int64Var(&r.maxBody, "max-body", 100<<20, "refuse larger bodies (`bytes`, after decompression)")
 	fs.IntVar(&r.maxBodyStatus, "max-body-status", http.StatusRequestEntityTooLarge, "the `status` for them")
 	fs.BoolVar(&r.discard, "discard", false, "read bodies and drop them unseen, for measuring senders")
 	fs.IntVar(&r.stopAfter, "stop-after-events", 0, "stop once `N` events are stored")
@@ -121,6 +123,8 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		return nil, errors.New("-tls-cert and -tls-key: give both or neither")
 	case o.clientCA != "" && o.tlsCert == "":
 		return nil, errors.New("-client-ca needs -tls-cert and -tls-key")
+	case r.credentials.bearerTokenFile != "" && r.credentials.basicAuthFile != "":
+		return nil, errors.New("-bearer-token-file and -basic-auth-file: a request has one Authorization header; give one of the two")
 	case len(r.absent) > 0 && !r.semantic:
 		return nil, errors.New("-absent needs -semantic: bytes cannot be compared without a field")
 	case r.discard && (o.storeFile != "" || o.verify != nil || r.stopAfter > 0 || r.storeOnFail):
@@ -141,6 +145,9 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (int, error) {
 	tlsConfig, err := serverTLS(o)
 	if err != nil {
+		return 0, err
+	}
+	if err := o.receiver.credentials.check(); err != nil {
 		return 0, err
 	}
 	r := newReceiver(o.receiver)

@@ -129,6 +129,7 @@ batches: 3
 events: 4
 duplicates: 1
 bad: 1
+gzip: 0
 connections: 5
 bytes: %d
 largest body: %d
@@ -196,7 +197,7 @@ func TestWhatIsNoEventListIsRefused(t *testing.T) {
 		{"PUT", "application/json", "", 405},
 		{"POST", "", "", 415},
 		{"POST", "text/plain", "", 415},
-		{"POST", "application/json", "gzip", 415},
+		{"POST", "application/json", "br", 415},
 		{"POST", "application/json; charset=utf-8", "identity", 200},
 	} {
 		req, _ := http.NewRequest(tt.method, s.url, strings.NewReader(list(event)))
@@ -346,7 +347,7 @@ func TestDiscard(t *testing.T) {
 	s := start(t, "-discard")
 	mustPost(t, s, 200, "not even JSON")
 	out, status := s.end()
-	want(t, "stdout", out, "requests: 1\nanswers: 200=1\nbad: 0\nconnections: 1\nbytes: 13\nlargest body: 13\n")
+	want(t, "stdout", out, "requests: 1\nanswers: 200=1\nbad: 0\ngzip: 0\nconnections: 1\nbytes: 13\nlargest body: 13\n")
 	if status != 0 {
 		t.Errorf("exit status %d", status)
 	}
@@ -386,6 +387,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"-fail-first", "-1"}, "-fail-first, -fail-every, -fail-from, -fail-for: give no negative value"},
 		{[]string{"-tls-cert", "c"}, "-tls-cert and -tls-key: give both or neither"},
 		{[]string{"-client-ca", "c"}, "-client-ca needs -tls-cert and -tls-key"},
+		{[]string{"-bearer-token-file", "t", "-basic-auth-file", "b"}, "-bearer-token-file and -basic-auth-file: a request has one Authorization header; give one of the two"},
 		{[]string{"-absent", "stageTimestamp"}, "-absent needs -semantic: bytes cannot be compared without a field"},
 		{[]string{"-discard", "-verify", "l"}, "-discard looks at no event: it goes with none of -store, -store-on-fail, -verify, -stop-after-events"},
 		{[]string{"-store-on-fail", "-fail-status", "cut-before"}, "-store-on-fail: with -fail-status cut-before there is no body to store"},

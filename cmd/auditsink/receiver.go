@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -17,6 +17,7 @@ type receiverOptions struct {
 	faults        faults
 	storeOnFail   bool
 	delay         time.Duration
+	credentials   credentials
 	maxBody       int64
 	maxBodyStatus int
 	discard       bool
@@ -61,9 +62,15 @@ func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rv.faults.answer(w, r, status, rv.tally.answer, rv.stopping)
 		return
 	}
-	if refusal := checkHeader(r); refusal != 0 {
-		rv.refuse(w, refusal, "an audit webhook takes POST with Content-Type application/json, unencoded")
+	if !rv.authorized(w, r) {
 		return
+	}
+	if refusal := checkHeader(r); refusal != 0 {
+		rv.refuse(w, refusal, "an audit webhook takes POST with Content-Type application/json, plain or gzip")
+		return
+	}
+	if gzipped(r) {
+		rv.tally.gzip()
 	}
 	if rv.discard {
 		size, err := io.Copy(io.Discard, r.Body)
@@ -76,20 +83,17 @@ func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	var buffer bytes.Buffer
-	buffer.Grow(int(min(max(r.ContentLength, 0), rv.maxBody)) + bytes.MinRead)
-	_, err := buffer.ReadFrom(io.LimitReader(r.Body, rv.maxBody+1))
-	body := buffer.Bytes()
-	if int64(len(body)) > rv.maxBody {
-		// Read to the end: a sender that is still writing would see a reset, not the status.
-		rest, _ := io.Copy(io.Discard, r.Body)
-		rv.tally.body(int64(len(body)) + rest)
+	body, size, err := readBody(r, rv.maxBody)
+	rv.tally.body(size)
+	switch {
+	case errors.Is(err, errTooLarge):
 		http.Error(w, fmt.Sprintf("request body larger than %d bytes", rv.maxBody), rv.maxBodyStatus)
 		rv.tally.answer(strconv.Itoa(rv.maxBodyStatus))
 		return
-	}
-	rv.tally.body(int64(len(body)))
-	if err != nil {
+	case errors.Is(err, errBrokenGzip):
+		rv.refuse(w, http.StatusBadRequest, err.Error())
+		return
+	case err != nil:
 		rv.tally.answer("broken") // the sender went away: nothing is stored, nobody to answer
 		return
 	}
@@ -113,6 +117,26 @@ func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	rv.finish(w, r, failing, status)
+}
+
+// authorized reports whether r brings the credentials asked for, and answers it if not.
+func (rv *receiver) authorized(w http.ResponseWriter, r *http.Request) bool {
+	ok, err := rv.credentials.allow(r)
+	if ok {
+		return true
+	}
+	// Read to the end: a sender that is still writing would see a reset, not the status.
+	size, _ := io.Copy(io.Discard, r.Body)
+	rv.tally.body(size)
+	status, why := http.StatusUnauthorized, "the credentials are not the ones asked for"
+	if err != nil {
+		status, why = http.StatusInternalServerError, "cannot read which credentials to ask for"
+	} else {
+		w.Header().Set("WWW-Authenticate", rv.credentials.challenge())
+	}
+	http.Error(w, why, status)
+	rv.tally.answer(strconv.Itoa(status))
+	return false
 }
 
 // finish answers, after the delay.
@@ -156,7 +180,7 @@ func checkHeader(r *http.Request) int {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return http.StatusUnsupportedMediaType
 	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" && !gzipped(r) {
 		return http.StatusUnsupportedMediaType
 	}
 	return 0

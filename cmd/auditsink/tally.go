@@ -14,7 +14,7 @@ import (
 // snapshot is the counts at one moment.
 type snapshot struct {
 	requests, batches, events, duplicates int
-	bad, connections                      int
+	bad, gzipped, connections             int
 	bytes, largest                        int64
 	answers                               map[string]int
 }
@@ -64,6 +64,14 @@ func (t *tally) badBody() {
 	t.counts.bad++
 }
 
+// gzip counts a request whose body is compressed.
+func (t *tally) gzip() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.gzipped++
+}
+
+// body counts the bytes of one, as they came.
 func (t *tally) body(size int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,5 +126,5 @@ func (t *tally) report(w io.Writer, discarded bool) {
 	if !discarded {
 		fmt.Fprintf(w, "batches: %d\nevents: %d\nduplicates: %d\n", c.batches, c.events, c.duplicates)
 	}
-	fmt.Fprintf(w, "bad: %d\nconnections: %d\nbytes: %d\nlargest body: %d\n", c.bad, c.connections, c.bytes, c.largest)
+	fmt.Fprintf(w, "bad: %d\ngzip: %d\nconnections: %d\nbytes: %d\nlargest body: %d\n", c.bad, c.gzipped, c.connections, c.bytes, c.largest)
 }
