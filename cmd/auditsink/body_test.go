@@ -59,6 +59,7 @@ events: 2
 duplicates: 0
 bad: 0
 gzip: 1
+http2: 0
 connections: 2
 bytes: %d
 largest body: %d

@@ -130,6 +130,7 @@ events: 4
 duplicates: 1
 bad: 1
 gzip: 0
+http2: 0
 connections: 5
 bytes: %d
 largest body: %d
@@ -347,7 +348,7 @@ func TestDiscard(t *testing.T) {
 	s := start(t, "-discard")
 	mustPost(t, s, 200, "not even JSON")
 	out, status := s.end()
-	want(t, "stdout", out, "requests: 1\nanswers: 200=1\nbad: 0\ngzip: 0\nconnections: 1\nbytes: 13\nlargest body: 13\n")
+	want(t, "stdout", out, "requests: 1\nanswers: 200=1\nbad: 0\ngzip: 0\nhttp2: 0\nconnections: 1\nbytes: 13\nlargest body: 13\n")
 	if status != 0 {
 		t.Errorf("exit status %d", status)
 	}

@@ -55,7 +55,7 @@ func (rv *receiver) connState(_ net.Conn, state http.ConnState) {
 }
 
 func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n := rv.tally.request()
+	n := rv.tally.request(r.ProtoMajor)
 	failing := rv.faults.byNumber(n, time.Since(rv.started))
 	status := rv.faults.status
 	if failing && rv.faults.kind == cutBefore {

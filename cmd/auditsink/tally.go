@@ -14,7 +14,7 @@ import (
 // snapshot is the counts at one moment.
 type snapshot struct {
 	requests, batches, events, duplicates int
-	bad, gzipped, connections             int
+	bad, gzipped, http2, connections      int
 	bytes, largest                        int64
 	answers                               map[string]int
 }
@@ -38,11 +38,14 @@ func newTally(how comparison) *tally {
 	return &tally{how: how, counts: snapshot{answers: map[string]int{}}, got: map[sum]*seen{}}
 }
 
-// request counts one and returns its number, from 1.
-func (t *tally) request() int {
+// request counts one, made in this major version of HTTP, and returns its number, from 1.
+func (t *tally) request(version int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts.requests++
+	if version == 2 {
+		t.counts.http2++
+	}
 	return t.counts.requests
 }
 
@@ -126,5 +129,5 @@ func (t *tally) report(w io.Writer, discarded bool) {
 	if !discarded {
 		fmt.Fprintf(w, "batches: %d\nevents: %d\nduplicates: %d\n", c.batches, c.events, c.duplicates)
 	}
-	fmt.Fprintf(w, "bad: %d\ngzip: %d\nconnections: %d\nbytes: %d\nlargest body: %d\n", c.bad, c.gzipped, c.connections, c.bytes, c.largest)
+	fmt.Fprintf(w, "bad: %d\ngzip: %d\nhttp2: %d\nconnections: %d\nbytes: %d\nlargest body: %d\n", c.bad, c.gzipped, c.http2, c.connections, c.bytes, c.largest)
 }
