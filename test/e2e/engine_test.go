@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,8 +20,11 @@ type setup struct {
 	dir     string // of the pipeline's state: storage, position, gaps
 	log     string
 	twin    string // a second log under the same tag, for a real Fluent Bit alone
-	url     string
+	url     string // "": the keys say where
 	keys    string // of the [OUTPUT] section: "Mode batch|Max_Backoff 4s"
+	headers string // the key Headers, which may hold a bar
+	env     []string
+	cwd     string
 	workers int
 	grace   int // seconds; 0: 5
 
@@ -43,7 +47,11 @@ func (s *setup) graceSeconds() int {
 
 // keyValues are the keys of the [OUTPUT] section.
 func (s *setup) keyValues() (pairs [][2]string) {
-	pairs = append(pairs, [2]string{"URL", s.url})
+	for _, kv := range [][2]string{{"URL", s.url}, {"Headers", s.headers}} {
+		if kv[1] != "" {
+			pairs = append(pairs, kv)
+		}
+	}
 	for _, kv := range strings.Split(s.keys, "|") {
 		if k, v, ok := strings.Cut(kv, " "); ok {
 			pairs = append(pairs, [2]string{k, v})
@@ -69,6 +77,14 @@ func (s *setup) chunksStored(t *testing.T) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// run starts a host in the setup's folder and environment.
+func (s *setup) run(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = s.cwd, append(os.Environ(), s.env...)
+	return startCommand(t, cmd)
 }
 
 func (s *setup) gapFile() string { return filepath.Join(s.dir, "gap.txt") }
@@ -98,7 +114,7 @@ func (bundledHost) start(t *testing.T, s setup) *process {
 		args = append(args, "--interval", strconv.FormatInt(s.interval.Milliseconds(), 10))
 	}
 	args = append(args, s.hostArgs...)
-	return start(t, flbhost, append(args, "--log", s.log)...)
+	return s.run(t, flbhost, append(args, "--log", s.log)...)
 }
 
 type realFluentBit struct{}
@@ -169,7 +185,7 @@ func (realFluentBit) start(t *testing.T, s setup) *process {
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, fluentBit, "-q", "-e", plugin, "-c", conf)
+	return s.run(t, fluentBit, "-q", "-e", plugin, "-c", conf)
 }
 
 // onEach runs a scenario on each engine.

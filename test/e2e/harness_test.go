@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,8 +139,13 @@ func (p *process) String() string {
 // the test failed.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: filepath.Base(name), done: make(chan struct{})}
-	p.cmd = exec.Command(name, args...)
+	return startCommand(t, exec.Command(name, args...))
+}
+
+// startCommand is start for a command with an environment or a folder of its own.
+func startCommand(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, name: filepath.Base(cmd.Path), cmd: cmd, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.WaitDelay = 5 * time.Second
 	if err := p.cmd.Start(); err != nil {
@@ -157,7 +163,7 @@ func start(t *testing.T, name string, args ...string) *process {
 			if len(out) > 20000 {
 				out = out[:10000] + "\n[...]\n" + out[len(out)-10000:]
 			}
-			t.Logf("%s %s:\n%s", p.name, strings.Join(args, " "), out)
+			t.Logf("%s %s:\n%s", p.name, strings.Join(cmd.Args[1:], " "), out)
 		}
 	})
 	return p
@@ -227,14 +233,19 @@ func receive(t *testing.T, dir, log, address string, args ...string) *receiver {
 		if !ok || !strings.Contains(after, "\n") {
 			return false
 		}
-		r.url = "http://" + strings.Fields(after)[0] + "/audit?x=1"
+		scheme := "http://"
+		if slices.Contains(args, "-tls-cert") {
+			scheme = "https://"
+		}
+		r.url = scheme + strings.Fields(after)[0] + "/audit?x=1"
 		return true
 	})
 	return r
 }
 
 func (r *receiver) address() string {
-	return strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/audit?x=1")
+	_, address, _ := strings.Cut(r.url, "://")
+	return strings.TrimSuffix(address, "/audit?x=1")
 }
 
 // stored is how many events the receiver has stored.
