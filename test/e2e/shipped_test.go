@@ -64,29 +64,13 @@ func TestShippedRelayConfigurations(t *testing.T) {
 				lines := auditLog(t, "metadata")
 				writeLines(t, log, lines)
 				r := receive(t, dir, log, "", "-semantic")
-				port := freePort(t)
-				p := shipped(t, dir, name, shippedURL, r.url, shippedState, dir, "9880", port)
-				url := "http://127.0.0.1:" + port + "/kube.audit?timeout=30s"
-				until(t, "Fluent Bit listens", func() bool {
-					conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-					if err == nil {
-						conn.Close()
-					}
-					return err == nil || p.ended()
-				})
+				p, post := relay(t, dir, name, r)
 				// As kube-apiserver posts: up to 400 events, without kind and apiVersion.
 				for from := 0; from < len(lines); from += 400 {
 					items := strings.Join(lines[from:min(from+400, len(lines))], ",")
 					items = strings.ReplaceAll(items, `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`, `{`)
 					body := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + items + `]}`
-					answer, err := http.Post(url, "application/json", strings.NewReader(body))
-					if err != nil {
-						t.Fatal(err)
-					}
-					answer.Body.Close()
-					if answer.StatusCode != http.StatusCreated {
-						t.Fatalf("Fluent Bit answered %s", answer.Status)
-					}
+					post(body)
 				}
 				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
 				p.stop()
@@ -94,6 +78,32 @@ func TestShippedRelayConfigurations(t *testing.T) {
 			})
 		}
 	})
+}
+
+// relay starts Fluent Bit with a relay configuration of the project's root, before r,
+// and returns how to post to it. A post is done once Fluent Bit has it.
+func relay(t *testing.T, dir, name string, r *receiver) (p *process, post func(body string)) {
+	t.Helper()
+	port := freePort(t)
+	p = shipped(t, dir, name, shippedURL, r.url, shippedState, dir, "9880", port)
+	until(t, "Fluent Bit listens", func() bool {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil || p.ended()
+	})
+	return p, func(body string) {
+		t.Helper()
+		answer, err := http.Post("http://127.0.0.1:"+port+"/kube.audit?timeout=30s", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			t.Fatalf("Fluent Bit answered %s", answer.Status)
+		}
+	}
 }
 
 func freePort(t *testing.T) string {
