@@ -1,6 +1,6 @@
 // Auditsink is an audit webhook receiver for tests and trials: it stores what it
-// accepts before it answers, can be told to fail, counts, and compares what it got with
-// the audit log that it came from.
+// accepts before it answers, can be told to fail or to ask for credentials, counts, and
+// compares what it got with the audit log that it came from.
 //
 // On SIGTERM or SIGINT it finishes the requests under way and prints its counts, and
 // with -verify the verdict. Exit status: 0, 1 if an event was lost or altered or the
