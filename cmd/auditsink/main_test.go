@@ -260,6 +260,20 @@ func TestGzippedAndSeveralLogs(t *testing.T) {
 	want(t, "stdout", out, "verdict: events in 2, events out 2, batches 1, lost 0, duplicated 0, altered 0\n")
 }
 
+func TestARotatedLogIsNamedByAPattern(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c := line("a", "Panic"), line("b", "Panic"), line("c", "Panic")
+	for name, text := range map[string]string{"audit-1.log": a, "audit.log": b, "a[x].log": c, "other.log": "{}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, "-verify", filepath.Join(dir, "audit*.log")+","+filepath.Join(dir, "audit.log")+","+filepath.Join(dir, "a[x].log"), "-quiet")
+	mustPost(t, s, 200, list(a, b, c))
+	out, _ := s.end()
+	want(t, "stdout", out, "verdict: events in 3, events out 3, batches 1, lost 0, duplicated 0, altered 0\n")
+}
+
 func TestStopAfterEventsAnswersFirst(t *testing.T) {
 	s := start(t, "-stop-after-events", "3")
 	mustPost(t, s, 200, list(line("a", "Panic"), line("b", "Panic")))
@@ -404,8 +418,15 @@ func TestUsage(t *testing.T) {
 }
 
 func TestLogThatCannotBeReadIsAFailure(t *testing.T) {
-	s := start(t, "-verify", filepath.Join(t.TempDir(), "missing"))
-	if _, status := s.end(); status != 1 || !strings.HasPrefix(s.errs.String(), "auditsink: -verify: open ") {
-		t.Errorf("status %d, stderr %q", status, &s.errs)
+	missing := filepath.Join(t.TempDir(), "missing*.log")
+	for _, tt := range []struct{ name, want string }{
+		{missing, missing + ": there is no such file"},
+		{"[", "[: syntax error in pattern"},
+		{t.TempDir(), "is a directory"},
+	} {
+		s := start(t, "-verify", tt.name)
+		if _, status := s.end(); status != 1 || !strings.HasPrefix(s.errs.String(), "auditsink: -verify: ") || !strings.HasSuffix(s.errs.String(), tt.want+"\n") {
+			t.Errorf("status %d, stderr %q, want %q", status, &s.errs, tt.want)
+		}
 	}
 }

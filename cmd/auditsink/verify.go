@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -32,15 +33,20 @@ type logged struct {
 	times int
 }
 
-// verify compares the events counted so far with the lines of files.
+// verify compares the events counted so far with the lines of the files that names
+// stand for.
 //
 // A line without an equal event is altered if an event with its auditID and stage is
 // left that equals no line, else lost. More equal events than lines are duplicated. An
 // event that equals no line and stands for none counts as altered: somebody made it up.
-func (t *tally) verify(files []string) (*verdict, error) {
+func (t *tally) verify(names []string) (*verdict, error) {
 	v := &verdict{names: map[string][]string{}}
 	lines := map[sum]*logged{}
 	var order []sum
+	files, err := filesOf(names)
+	if err != nil {
+		return nil, fmt.Errorf("-verify: %w", err)
+	}
 	for _, name := range files {
 		err := readLines(name, func(number int, e event) {
 			v.in++
@@ -147,6 +153,27 @@ func (v *verdict) report(w io.Writer) {
 			fmt.Fprintf(w, "%s: %s\n", fault, n)
 		}
 	}
+}
+
+// filesOf are the files that names stand for: those of that name, or else those that
+// match it as a pattern, each once.
+func filesOf(names []string) (files []string, err error) {
+	for _, name := range names {
+		if _, err := os.Stat(name); err == nil {
+			files = append(files, name)
+			continue
+		}
+		found, err := filepath.Glob(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: there is no such file", name)
+		}
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
 }
 
 // readLines gives each line of a file that is not empty, gzip or plain.
