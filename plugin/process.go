@@ -6,6 +6,7 @@ package plugin
 import (
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,11 @@ func (p *Process) Init(get func(key string) string) (*Instance, error) {
 	p.reloading.Store(false)
 	in, err := newInstance(p, number, get)
 	if err != nil {
-		log := newLogger(p.Log, "config", slog.LevelInfo)
+		name := get("Instance")
+		if name == "" {
+			name = strconv.Itoa(number)
+		}
+		log := newLogger(p.Log, printable(name, 100), slog.LevelInfo)
 		for _, fault := range strings.Split(err.Error(), "\n") {
 			log.Error(fault)
 		}

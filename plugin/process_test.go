@@ -129,6 +129,12 @@ func TestInitWorksAgainAfterFailureAndExit(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	p := &Process{Version: "v1.2.3", Log: &logBuffer{}}
 	_, _ = p.Init(from())
+	_, _ = p.Init(from("Instance", "audit"))
+	for _, want := range []string{"[output:k8saudit:0] URL: not set", "[output:k8saudit:audit] URL: not set"} {
+		if n := p.Log.(*logBuffer).count(want); n != 1 {
+			t.Errorf("%d lines say %s", n, want)
+		}
+	}
 	for range 3 {
 		in, err := p.Init(from("URL", "http://127.0.0.1:1/x?token=secret"))
 		if err != nil {

@@ -172,38 +172,6 @@ func TestAHostWithoutTheCtxCallsDelivers(t *testing.T) {
 	r.wantAll(len(lines))
 }
 
-func TestTwoInstancesDoNotMix(t *testing.T) {
-	dir := t.TempDir()
-	var receivers []*receiver
-	var counts []int
-	args := []string{"--plugin", plugin}
-	var inputs []string
-	for i, level := range []string{"metadata", "requestresponse"} {
-		sub := filepath.Join(dir, level)
-		if err := os.Mkdir(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		log := filepath.Join(sub, "audit.log")
-		lines := auditLog(t, level)
-		writeLines(t, log, lines)
-		r := receive(t, sub, log, "")
-		receivers, counts = append(receivers, r), append(counts, len(lines))
-		tag := fmt.Sprintf("tag%d", i)
-		args = append(args, "--output", "--set", "URL="+r.url, "--match", tag, "--workers", "1")
-		inputs = append(inputs, "--tag", tag, "--log", log)
-	}
-	p := start(t, flbhost, append(args, inputs...)...)
-	if status := p.wait(); status != 0 {
-		t.Errorf("the host ended with %d", status)
-	}
-	if n := strings.Count(p.String(), "stopped drained=0"); n != 2 {
-		t.Errorf("%d instances were drained, want 2", n)
-	}
-	for i, r := range receivers {
-		r.wantAll(counts[i])
-	}
-}
-
 func TestAWrongKeyStopsTheStartAndIsNamed(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		dir := t.TempDir()

@@ -167,8 +167,8 @@ func bothDead(t *testing.T, e engine, how, symptom string) {
 
 func TestABadKeyOfOneOutputStopsTheStartAndIsNamed(t *testing.T) {
 	for _, tt := range []struct{ key, want string }{
-		{"Mode fast", `Mode "fast": not a mode: write blocking or batch`},
-		{"Flush_Timout 1s", `flush_timout: there is no such key: write Flush_Timeout`},
+		{"Mode fast", `[output:k8saudit:b] Mode "fast": not a mode: write blocking or batch`},
+		{"Flush_Timout 1s", `[output:k8saudit:b] flush_timout: there is no such key: write Flush_Timeout`},
 	} {
 		t.Run(tt.key, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e engine) {

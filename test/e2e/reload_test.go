@@ -84,6 +84,7 @@ func reloadWorkers(e engine) int {
 func TestReloadsUnderLoad(t *testing.T) {
 	for _, mode := range []string{"blocking", "batch"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			onEach(t, func(t *testing.T, e engine) {
 				const reloads = 20
 				dir := t.TempDir()
@@ -128,6 +129,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 // A reload at any moment of a webhook that answers slowly: flushes are under way
 // when the time to stop is over, and Fluent Bit reads no answers any more.
 func TestReloadsWithASlowReceiver(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, e engine) {
 		dir := t.TempDir()
 		log := filepath.Join(dir, "audit.log")
@@ -153,6 +155,7 @@ func TestReloadsWithASlowReceiver(t *testing.T) {
 func TestAReloadWhileTheReceiverIsDown(t *testing.T) {
 	for _, mode := range []string{"blocking", "batch"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			onEach(t, func(t *testing.T, e engine) {
 				const bound = (2 + 1 + 2 + 3) * time.Second // Grace, Flush_Timeout, Drain_Timeout, and 3 s
 				dir := t.TempDir()

@@ -1,19 +1,9 @@
 package e2e
 
 import (
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -24,10 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // This file sends the audit logs over every kind of transport: TLS, a kubeconfig,
@@ -350,157 +338,4 @@ func untrusted(d *delivery) {
 	r = receive(d.T, d.dir, d.log, address, ca.serverArgs()...)
 	s.keys = strings.Replace(s.keys, other.file, ca.file, 1)
 	d.deliver(r, s)
-}
-
-// authority signs certificates.
-type authority struct {
-	t    *testing.T
-	dir  string
-	name string
-	file string // its own certificate, PEM
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, dir, name string) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: dir, name: name, file: filepath.Join(dir, name+".crt")}
-	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.key = newKey(t)
-	a.sign(a.cert, a.key, a.file)
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func (a *authority) sign(cert *x509.Certificate, key *ecdsa.PrivateKey, file string) {
-	a.t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.write(file, "CERTIFICATE", der)
-}
-
-func (a *authority) write(file, kind string, der []byte) {
-	a.t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// issue makes a certificate, of a server if there are hosts and else of a client.
-func (a *authority) issue(name string, hosts ...string) (certFile, keyFile string) {
-	a.t.Helper()
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	if len(hosts) > 0 {
-		cert.ExtKeyUsage[0] = x509.ExtKeyUsageServerAuth
-	}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			cert.IPAddresses = append(cert.IPAddresses, ip)
-		} else {
-			cert.DNSNames = append(cert.DNSNames, host)
-		}
-	}
-	key := newKey(a.t)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	certFile, keyFile = filepath.Join(a.dir, a.name+"-"+name+".crt"), filepath.Join(a.dir, a.name+"-"+name+".key")
-	a.sign(cert, key, certFile)
-	a.write(keyFile, "PRIVATE KEY", der)
-	return certFile, keyFile
-}
-
-// serverArgs are the arguments of a receiver with a certificate of a.
-func (a *authority) serverArgs(more ...string) []string {
-	a.t.Helper()
-	cert, key := a.issue("receiver", "127.0.0.1", proxied)
-	return append([]string{"-tls-cert", cert, "-tls-key", key}, more...)
-}
-
-// proxy is a forward proxy, which also takes CONNECT. Whatever host it is asked for,
-// it connects to one receiver.
-type proxy struct {
-	*httptest.Server
-	receiver string
-
-	requests, tunnels, dials atomic.Int64
-}
-
-// newProxy starts a proxy that wants credentials, user:password, unless they are "".
-func newProxy(t *testing.T, receiver, credentials string) *proxy {
-	t.Helper()
-	p := &proxy{receiver: receiver}
-	forward := &httputil.ReverseProxy{
-		Rewrite:   func(*httputil.ProxyRequest) {}, // the URL is the whole one already
-		Transport: &http.Transport{DialContext: p.dial},
-	}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.requests.Add(1)
-		switch {
-		case credentials != "" && r.Header.Get("Proxy-Authorization") != "Basic "+base64.StdEncoding.EncodeToString([]byte(credentials)):
-			http.Error(w, "not with these credentials", http.StatusProxyAuthRequired)
-		case r.Method == http.MethodConnect:
-			p.tunnels.Add(1)
-			p.tunnel(w, r)
-		case r.URL.Host != proxied:
-			http.Error(w, "no such host", http.StatusBadGateway)
-		default:
-			forward.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(p.Close)
-	return p
-}
-
-func (p *proxy) address() string { return strings.TrimPrefix(p.URL, "http://") }
-
-func (p *proxy) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	p.dials.Add(1)
-	var d net.Dialer
-	return d.DialContext(ctx, network, p.receiver)
-}
-
-// tunnel passes bytes both ways until one side ends.
-func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request) {
-	to, err := p.dial(r.Context(), "tcp", "")
-	if err != nil {
-		http.Error(w, "no such host", http.StatusBadGateway)
-		return
-	}
-	defer to.Close()
-	from, buffered, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer from.Close()
-	if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
-		return
-	}
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(from, to)
-		from.Close()
-	})
-	_, _ = io.Copy(to, buffered)
-	to.Close()
-	back.Wait()
 }
