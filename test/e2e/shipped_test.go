@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // This file runs the configurations that the project ships, as they are but for
@@ -28,7 +29,7 @@ func shipped(t *testing.T, dir, name string, replace ...string) *process {
 	if err := os.WriteFile(conf, []byte(strings.NewReplacer(replace...).Replace(string(b))), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, fluentBit, "-q", "-e", plugin, "-c", conf)
+	return start(t, fluentBit, "-q", "--enable-hot-reload", "-e", plugin, "-c", conf)
 }
 
 const (
@@ -49,6 +50,39 @@ func TestShippedTailConfigurations(t *testing.T) {
 				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log, shippedState, dir)
 				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
 				p.stop()
+				r.wantAll(len(lines))
+			})
+		}
+	})
+}
+
+// A reload that waits for the webhook would never end here.
+func TestShippedConfigurationsReloadWhileTheWebhookIsDown(t *testing.T) {
+	onFluentBit(t, func(t *testing.T) {
+		for name, workers := range map[string][2]string{
+			"fluent-bit.conf": {"Workers                   1", "Workers 0"},
+			"fluent-bit.yaml": {"workers: 1", "workers: 0"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				const bound = (5 + 4 + 10 + 3) * time.Second // Grace, Flush_Timeout, Drain_Timeout, and 3 s
+				dir := t.TempDir()
+				log := filepath.Join(dir, "audit.log")
+				lines := auditLog(t, "requestresponse")
+				writeLines(t, log, lines)
+				r := receive(t, dir, log, "")
+				address := r.address()
+				r.stop()
+				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log, shippedState, dir, workers[0], workers[1])
+				until(t, "the webhook counts as down", func() bool { return strings.Contains(p.String(), "the webhook is down") })
+				took := p.reload()
+				r = receive(t, dir, log, address)
+				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
+				ended := p.stop()
+				t.Logf("the reload took %v, the end %v", took.Round(time.Millisecond), ended.Round(time.Millisecond))
+				if took > bound || ended > bound {
+					t.Errorf("want both within %v", bound)
+				}
 				r.wantAll(len(lines))
 			})
 		}
