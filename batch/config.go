@@ -43,6 +43,10 @@ type Config struct {
 
 	SlowAfter time.Duration // age of a request from which the webhook counts as slow
 
+	// Shrink makes a single event smaller that was refused for its size (413);
+	// nil if it cannot. It must not change event. Nil: no event is changed.
+	Shrink func(event []byte) []byte
+
 	// Observer is told what happens; its zero value hears nothing.
 	Observer Observer
 }
@@ -50,8 +54,14 @@ type Config struct {
 // Observer is told what happens in a Backend. The functions are called without
 // any lock, from the backend's goroutines, several at once, and must not block.
 type Observer struct {
-	// Failed is told of each failed try.
+	// Failed is told of each failed try after which the batch goes on.
 	Failed func(Failure)
+	// Rejected is told of a single event that is refused for good, as it was taken,
+	// before it is set aside. It may block on the disk. False keeps the event: it
+	// goes on being tried.
+	Rejected func(event []byte, err error) bool
+	// Shrunk is told of an event, as it was taken, that goes on smaller.
+	Shrunk func(event []byte, err error)
 	// Health is told when the webhook's health changed.
 	Health func(from, to Health)
 	// GivenUp gets the events that were still unsettled when the drain time was

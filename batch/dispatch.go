@@ -175,6 +175,19 @@ func (b *Backend) handleFailureLocked(p *pendingBatch, err error, now time.Time)
 	if c == causeTooLarge && p.events.Len() > 1 {
 		b.learned.refused(p.sizeWhenSent)
 	}
+	if b.isRefusedForGoodLocked(p) {
+		if b.setAsideLocked(p, err) {
+			return nil
+		}
+		if b.overtime { // meanwhile
+			b.giveUpLocked(p)
+			return nil
+		}
+	}
+	if c == causeTooLarge && b.shrinkLocked(p, err) {
+		b.queue.pushFront(p)
+		return nil
+	}
 	if !b.health.down && b.shouldSplitLocked(p) {
 		failure.Split = true
 		b.queue.pushFront(b.halveLocked(p))
@@ -191,6 +204,7 @@ type outcome int
 
 const (
 	accepted outcome = iota
+	rejected
 	givenUp
 )
 
@@ -202,6 +216,8 @@ func (b *Backend) settleLocked(p *pendingBatch, o outcome) {
 	switch o {
 	case accepted:
 		b.stats.Accepted += uint64(n)
+	case rejected:
+		b.stats.Rejected += uint64(n)
 	case givenUp:
 		b.stats.GivenUp += uint64(n)
 	}
@@ -211,6 +227,8 @@ func (b *Backend) settleLocked(p *pendingBatch, o outcome) {
 		switch o {
 		case accepted:
 			d.result.Accepted += n
+		case rejected:
+			d.result.Rejected += n
 		case givenUp:
 			d.result.GivenUp += n
 		}

@@ -17,6 +17,11 @@ const (
 // and handed to a Backend, which owns it from then on if it took it. The zero
 // value is not usable; Backend.NewEvents makes one. Not safe for concurrent use.
 type Events struct {
+	// First is the number of the first event among those that its owner reads,
+	// for the owner's use. It stays right when the run is cut; with asynchronous
+	// events it means nothing.
+	First int
+
 	buf  []byte // listHead and the events with commas between; listTail only while sending
 	ends []int  // where each event ends in buf
 }
@@ -59,6 +64,7 @@ func (e *Events) Event(i int) []byte {
 // MoveLast moves the last event to the end of to.
 func (e *Events) MoveLast(to *Events) {
 	last := len(e.ends) - 1
+	to.First = e.First + last - to.Len()
 	to.Add(e.Event(last))
 	e.truncate(last)
 }
@@ -103,6 +109,7 @@ func (e *Events) appendAll(from *Events) {
 func (e *Events) slice(i, j int) *Events {
 	from, to := e.start(i), e.ends[j-1]
 	part := newEvents(len(listHead) + to - from + len(listTail))
+	part.First = e.First + i
 	part.buf = append(part.buf, e.buf[from:to]...)
 	part.ends = make([]int, 0, j-i)
 	shift := len(listHead) - from

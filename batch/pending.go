@@ -29,6 +29,11 @@ type pendingBatch struct {
 	isStuck      bool        // see Delivery.Stuck; its events are counted there
 	half         *halves     // the two halves it is one of
 	sizeWhenSent int
+
+	// Of a single event:
+	refusals       int    // failures with another batch accepted since the one before
+	batchesAtFault uint64 // accepted batches of the backend at its last failure
+	whole          []byte // the event as it was taken, once it was made smaller
 }
 
 // halves watches the two parts of a batch that was refused: when both are

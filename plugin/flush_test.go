@@ -282,7 +282,7 @@ func TestADamagedChunkDeliversWhatDecodes(t *testing.T) {
 	})
 }
 
-func TestAnEventRefusedAloneIsNamedOncePerInterval(t *testing.T) {
+func TestAnEventRefusedAloneIsNamedOncePerIntervalAndWhenItIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{answer: func(_ context.Context, _ int, items []string) error {
 			for _, item := range items {
@@ -310,8 +310,15 @@ func TestAnEventRefusedAloneIsNamedOncePerInterval(t *testing.T) {
 		if answer != Retry {
 			t.Errorf("answer %d, want RETRY", answer)
 		}
-		if n := log.count(`event=00007/ResponseComplete`); n < 7 || n > 11 {
-			t.Errorf("named %d times in ten minutes, want once a minute:\n%s", n, log)
+		if n := log.count(`it is tried again and holds up no other event=00007/ResponseComplete`); n < 2 || n > 5 {
+			t.Errorf("named %d times until it was set aside, want once a minute:\n%s", n, log)
+		}
+		if n := log.count(`it is set aside and not sent again event=00007/ResponseComplete bytes=92 error="answered 400"`); n != 1 {
+			t.Errorf("named %d times as set aside, want once:\n%s", n, log)
+		}
+		// The chunk comes back, and is done.
+		if answer := flush(in, c); answer != OK {
+			t.Errorf("answer %d, want OK: every event is accepted or set aside", answer)
 		}
 		r.mu.Lock()
 		got := len(r.items)

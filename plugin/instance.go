@@ -120,7 +120,7 @@ func assemble(p *Process, cfg *Config, c client) *Instance {
 	options := &record.Options{LogKey: cfg.LogKey, RestoreTimestamp: cfg.RestoreTimestamp}
 	in.readers.New = func() any { return record.NewReader(options) }
 	bounds := cfg.Batch
-	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.collect}
+	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.collect, Rejected: in.rejected}
 	in.backend = batch.New(bounds, c)
 	if h := p.inherit(c.Destination(), cfg.Mode); h != nil {
 		in.goOn(h)
@@ -218,6 +218,12 @@ func (in *Instance) sendFailed(f batch.Failure) {
 	}
 	in.repeats.tell(slog.LevelWarn, "request", "a request failed, its events are kept and sent again",
 		"error", f.Err, "events", f.Events, "bytes", f.Bytes, "tries", f.Tries, "retry_in", retry)
+}
+
+// rejected logs an event that is set aside, by name: an auditor will ask for it.
+func (in *Instance) rejected(event []byte, err error) bool {
+	in.log.Error("the webhook refuses this event for good: it is set aside and not sent again", "event", eventID(event), "bytes", len(event), "error", err)
+	return true
 }
 
 // healthChanged logs that the webhook is down or works again.
