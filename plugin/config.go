@@ -35,6 +35,7 @@ type Config struct {
 	LogKey           string
 	RestoreTimestamp bool
 	Instance         string
+	StateDir         string // "": none
 	LogLevel         slog.Level
 }
 
@@ -173,6 +174,9 @@ var keys = []key{
 	{name: "Instance",
 		help: "Name of this output in log lines. Without it: its number and the URL's host.",
 		set:  func(c *Config, v string) error { c.Instance = v; return nil }},
+	{name: "State_Dir",
+		help: "Folder in which a stop leaves what was accepted of the chunks that Fluent Bit still has, so that the next start does not send it again. Made if it is missing; for one process at a time.",
+		set:  func(c *Config, v string) error { return setFolder(&c.StateDir, v) }},
 	{name: "Plugin_Log_Level", def: "info",
 		help: "`off`, `error`, `warn`, `info` or `debug`. Fluent Bit keeps its own `Log_Level` for itself.",
 		set:  func(c *Config, v string) error { return setLevel(&c.LogLevel, v) }},

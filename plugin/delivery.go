@@ -19,8 +19,10 @@ import (
 type delivery struct {
 	events *batch.Delivery // nil in mode batch
 	at     record.Position // the first event not yet taken
+	index  int             // its number in the chunk, from 0
 	taken  bool            // every event was
 	some   bool            // at least one was
+	todo   []span          // of the events, those that a process before left to do; nil: all
 
 	// While claims have it, and guarded by them.
 	shape  shape
@@ -81,11 +83,23 @@ func (in *Instance) take(ctx context.Context, d *delivery, tag string, chunk []b
 			in.backend.Release(ev)
 		}
 	}()
-	d.at = r.Position() // of the first event in ev
+	ev.First = d.index
+	d.at = r.Position() // of the first event in ev, as is d.index
 	for {
 		buf, ok := r.Next(ev.Begin())
 		if !ok {
 			break
+		}
+		if d.todo != nil && !contains(d.todo, d.index+ev.Len()) {
+			// It is not sent again, so what was read before it is a run of its own.
+			n := ev.Len()
+			if err := in.hand(ctx, d, ev); err != nil {
+				d.at = d.at.CountedTo(r.Position())
+				return err
+			}
+			ev, d.at, d.index = in.backend.NewEvents(), r.Position(), d.index+n+1
+			ev.First = d.index
+			continue
 		}
 		ev.Commit(buf)
 		switch {
@@ -99,13 +113,14 @@ func (in *Instance) take(ctx context.Context, d *delivery, tag string, chunk []b
 				d.at = d.at.CountedTo(r.Position())
 				return err
 			}
-			ev, d.at = next, last
+			ev, d.at, d.index = next, last, next.First
 		case ev.Len() == maxEvents:
 			if err := in.hand(ctx, d, ev); err != nil {
 				d.at = d.at.CountedTo(r.Position())
 				return err
 			}
-			ev, d.at = in.backend.NewEvents(), r.Position()
+			ev, d.at, d.index = in.backend.NewEvents(), r.Position(), d.index+maxEvents
+			ev.First = d.index
 		}
 	}
 	if err := in.hand(ctx, d, ev); err != nil {

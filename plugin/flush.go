@@ -52,7 +52,7 @@ func (in *Instance) Flush(chunk []byte, tag string) (answer Answer) {
 	switch {
 	case answer == Retry:
 		in.counts.retries.Add(1)
-	case in.process.reloading.Load():
+	case in.process.reloading.Load() || in.cfg.StateDir != "":
 		in.claims.noteAnswered(tag, chunk)
 	}
 	return answer
@@ -68,9 +68,9 @@ func (in *Instance) deliver(chunk []byte, tag string) Answer {
 	d := in.claims.claim(tag, chunk)
 	if d == nil {
 		d = &delivery{}
-		if in.cfg.Mode == ModeBlocking {
-			d.events = in.backend.NewDelivery()
-		}
+	}
+	if d.events == nil && !d.taken && in.cfg.Mode == ModeBlocking {
+		d.events = in.backend.NewDelivery()
 	}
 	answered := false
 	defer func() {

@@ -101,6 +101,9 @@ func (in *Instance) handOver() {
 		tellLost:    in.eventsLost,
 	}
 	if !in.process.leaving.Load() {
+		if in.cfg.StateDir != "" {
+			in.saveState()
+		}
 		h.lost()
 		return
 	}

@@ -76,9 +76,7 @@ func TestAfterAReloadWithTheWebhookDownOnlyTheRestIsSent(t *testing.T) {
 				if got := r.requests(); got < 4 {
 					t.Errorf("%d requests, want some by each instance", got)
 				}
-				r.mu.Lock()
-				r.answer = nil
-				r.mu.Unlock()
+				r.now(nil)
 				for answer != OK {
 					time.Sleep(time.Second)
 					answer = flush(in, c)

@@ -41,10 +41,10 @@ func (r *receiver) Send(ctx context.Context, body []byte) error {
 	}
 	r.mu.Lock()
 	r.n++
-	n := r.n
+	n, answer := r.n, r.answer
 	r.mu.Unlock()
-	if r.answer != nil {
-		if err := r.answer(ctx, n, items); err != nil {
+	if answer != nil {
+		if err := answer(ctx, n, items); err != nil {
 			return err
 		}
 	}
@@ -60,6 +60,19 @@ func (r *receiver) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
+}
+
+// now answers so from now on.
+func (r *receiver) now(answer func(ctx context.Context, n int, items []string) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+func (r *receiver) accepted() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.items)
 }
 
 func (r *receiver) requests() int {

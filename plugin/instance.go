@@ -70,6 +70,10 @@ func newInstance(p *Process, number int, get func(key string) string) (*Instance
 	if cfg.Instance == "" {
 		cfg.Instance = fmt.Sprintf("%d:%s", number, c.Host())
 	}
+	if err := makeFolder(cfg.StateDir); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("State_Dir: %w", err)
+	}
 	before := runtime.NumGoroutine()
 	in := assemble(p, cfg, c)
 	in.log.Debug("the process before this output", "goroutines", before)
@@ -124,6 +128,8 @@ func assemble(p *Process, cfg *Config, c client) *Instance {
 	in.backend = batch.New(bounds, c)
 	if h := p.inherit(c.Destination(), cfg.Mode); h != nil {
 		in.goOn(h)
+	} else if cfg.StateDir != "" {
+		in.loadState()
 	}
 	// Run fails for a backend that ran or was shut down before: never this one.
 	if err := in.backend.Run(in.stop); err != nil {

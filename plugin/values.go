@@ -4,14 +4,20 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"out_k8saudit/batch/webhook"
+
+	"golang.org/x/sys/unix"
 )
 
 func setBool(to *bool, value string) error {
@@ -184,4 +190,39 @@ func printable(s string, limit int) string {
 		return s + cut
 	}
 	return quoted + cut
+}
+
+// setFolder takes a folder in which files can be made, or one that can be made in
+// a folder that exists. It makes nothing.
+func setFolder(to *string, v string) error {
+	in := v
+	info, err := os.Stat(v)
+	if errors.Is(err, fs.ErrNotExist) {
+		in = filepath.Dir(v)
+		info, err = os.Stat(in)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no folder %q to make it in: make it", in)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%q is no folder", in)
+	}
+	if err := unix.Access(in, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("no file can be made in %q (%w): give the user that Fluent Bit runs as the right to", in, err)
+	}
+	*to = v
+	return nil
+}
+
+// makeFolder makes a folder that setFolder has taken, for the user alone.
+func makeFolder(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
