@@ -145,14 +145,14 @@ func TestALargeEventIsTruncatedIntoOneBufferOfItsSize(t *testing.T) {
 	const size = 20 << 20
 	for _, tt := range []struct{ name, in, want string }{
 		{"long strings",
-			`{"level":"Request","requestObject":"` + strings.Repeat(`\\`, size/2) + `","requestURI":"` + strings.Repeat(`\"`, size/2) + `"}`,
-			`{"level":"Request","requestURI":"` + strings.Repeat(`\"`, size/2) + `",` + mark + `}`},
+			`{"level":"Request","requestObject":"` + strings.Repeat(`\\`, size/4) + `","requestURI":"` + strings.Repeat(`\"`, size/4) + `"}`,
+			`{"level":"Request","requestURI":"` + strings.Repeat(`\"`, size/4) + `",` + mark + `}`},
 		{"long key with an escape",
 			`{"level":"Request","requestObject":` + obj + `,"` + strings.Repeat("x", size) + `\n":1}`,
 			`{"level":"Request","` + strings.Repeat("x", size) + `\n":1,` + mark + `}`},
 		{"many members",
-			`{"level":"Request","requestObject":` + obj + strings.Repeat(`,"requestObject":0,"x":[]`, size/25) + `}`,
-			`{"level":"Request"` + strings.Repeat(`,"x":[]`, size/25) + `,` + mark + `}`},
+			`{"level":"Request","requestObject":` + obj + strings.Repeat(`,"requestObject":0,"x":[]`, size/50) + `}`,
+			`{"level":"Request"` + strings.Repeat(`,"x":[]`, size/50) + `,` + mark + `}`},
 		{"depth",
 			`{"level":"Request","x":` + nested(100_000) + `,"requestObject":` + nested(1_000_000) + `}`,
 			`{"level":"Request","x":` + nested(100_000) + `,` + mark + `}`},
