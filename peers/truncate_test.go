@@ -141,3 +141,49 @@ func TestEventsAreTruncatedAsByTheAPIServer(t *testing.T) {
 	}
 	t.Log(outcomes)
 }
+
+// Of names given twice, names with escapes and white space the API server's decoder,
+// which is not strict where it reads events, takes what the plugin takes.
+func TestOddlyWrittenEventsAreTruncatedAsTheAPIServerReadsThem(t *testing.T) {
+	muteStandardError(t)
+	object := `{"a":"` + strings.Repeat("x", 200) + `","requestObject":1}`
+	decoder := audit.Codecs.UniversalDecoder(auditinternal.SchemeGroupVersion)
+	read := func(text []byte) *auditinternal.Event {
+		t.Helper()
+		var event auditinternal.Event
+		if _, _, err := decoder.Decode(text, nil, &event); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return &event
+	}
+	for _, tt := range []struct {
+		members   string // behind kind and apiVersion
+		truncated bool
+	}{
+		{`"level":"Metadata","level":"Request","requestObject":` + object, true},
+		{`"level":"Request","level":null,"requestObject":` + object, true},
+		{`"level":"Request","level":"Metadata","requestObject":` + object, false},
+		{`"Level":"Request","requestObject":` + object, false},
+		{`"level":null,"requestObject":` + object, false},
+		{`"requestObject":` + object, false},
+		{`"\u006cevel":"R\u0065quest","request\u004fbject":` + object + `,"\u0061nnotations":{"audit.k8s.io\/truncated":"","a":"b"}`, true},
+		{`"level":"Request","requestObject":{},"requestObject":` + object + `,"responseObject":` + object + `,"responseObject":null`, true},
+		{`"level":"Request","RequestObject":{},"responseObject":` + object, true},
+		{`"level":"Request","annotations":{"a":"b"},"requestObject":` + object + `,"annotations":{"c":"d"}`, true},
+		{`"level":"Request","annotations":null,"requestObject":` + object + `,"annotations":{"audit.k8s.io/truncated":"no","audit.k8s.io/truncated":"NO"}`, true},
+		{" \"level\" :\t\"Request\" , \"requestObject\" : " + object + " ,\r\n\"annotations\" : { } ", true},
+	} {
+		line := []byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1",` + tt.members + `}`)
+		event := read(line)
+		got, ok := truncate.Event(nil, line)
+		// Too large by a byte, so that the API server truncates it if it can.
+		want := truncatedByAPIServer(event, len(encoded(t, event))-1)
+		if ok != tt.truncated || (want != nil) != tt.truncated {
+			t.Errorf("the plugin truncates it: %v, the API server: %v, want %v: %s", ok, want != nil, tt.truncated, line)
+			continue
+		}
+		if ok {
+			wantEqual(t, []auditinternal.Event{*read(got)}, []auditinternal.Event{*want})
+		}
+	}
+}

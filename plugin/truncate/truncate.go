@@ -38,16 +38,18 @@ var (
 // escaped in another way, and by 46 bytes where kind and apiVersion are missing.
 func Size(event []byte) int { return len(event) + 1 }
 
-// Event appends the truncated event to dst, which is allocated anew once, at the
-// size that is needed, if it has no room. event is one JSON object in UTF-8, as package record yields it;
-// given anything else Event may panic. It is not written to.
+// Event appends the truncated event to dst, or to a copy of it, allocated at the
+// size that is needed, if dst has no room. event is one JSON object in UTF-8
+// without white space around it, as package record yields it; given anything
+// else Event may panic. It is not written to.
 //
-// Every requestObject and responseObject at its top goes, with a comma and the
-// white space around it. The annotation audit.k8s.io/truncated is set to "true"
+// Every requestObject and responseObject at the top goes, with a comma and the
+// white space around it, and so does the white space in {}. The annotation audit.k8s.io/truncated is set to "true"
 // where it is, or is added as the last one; annotations that are missing are
 // added as the last of the event. kube-apiserver writes annotations sorted by
 // name; in their order alone the two differ. All else stays byte for byte.
-// Where annotations occur twice each of them says it, so that it does not
+// Names are compared as decoded, upper and lower case as they are. Where
+// annotations occur twice each of them gets the annotation, so that it does not
 // matter which one a reader takes.
 //
 // ok is false, and dst returned as it was, if truncating does not help:

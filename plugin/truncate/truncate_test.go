@@ -189,6 +189,12 @@ func nested(depth int) string {
 	return strings.Repeat(`[{"a":`, depth/2) + `"]"` + strings.Repeat(`}]`, depth/2)
 }
 
+func TestSizeIsThatOfTheLineInTheAuditLog(t *testing.T) {
+	if got, want := Size([]byte(`{"kind":"Event"}`)), len("{\"kind\":\"Event\"}\n"); got != want {
+		t.Errorf("%d, want %d", got, want)
+	}
+}
+
 func TestRoomInTheBufferIsUsed(t *testing.T) {
 	in := []byte(`{"level":"Request","requestObject":` + obj + `}`)
 	dst := make([]byte, 1, 1000)
