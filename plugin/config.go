@@ -34,6 +34,8 @@ type Config struct {
 	DrainTimeout     time.Duration
 	LogKey           string
 	RestoreTimestamp bool
+	Truncate         bool
+	TruncateAbove    int // bytes of an event
 	Instance         string
 	StateDir         string // "": none
 	LogLevel         slog.Level
@@ -165,6 +167,12 @@ var keys = []key{
 			return setDuration(&c.DrainTimeout, v, 0, time.Hour)
 		}},
 
+	{name: "Truncate_Enabled", def: "Off", flag: "--audit-webhook-truncate-enabled",
+		help: "`On` takes request and response object out of events that are too large, and marks them with the annotation `audit.k8s.io/truncated`.",
+		set:  func(c *Config, v string) error { return setBool(&c.Truncate, v) }},
+	{name: "Truncate_Max_Event_Size", def: "102400", flag: "--audit-webhook-truncate-max-event-size",
+		help: "Bytes of an event, as its line in the audit log, above which it is truncated.",
+		set:  func(c *Config, v string) error { return setSize(&c.TruncateAbove, v, 1, 1<<30) }},
 	{name: "Log_Key", def: "log",
 		help: "Key of a record that holds the raw line.",
 		set:  func(c *Config, v string) error { c.LogKey = v; return nil }},

@@ -17,7 +17,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Webhook.UserAgent = ""
-	want := Config{Mode: ModeBlocking, FlushTimeout: 4 * time.Second, DrainTimeout: 10 * time.Second, LogKey: "log", RestoreTimestamp: true, LogLevel: slog.LevelInfo}
+	want := Config{Mode: ModeBlocking, FlushTimeout: 4 * time.Second, DrainTimeout: 10 * time.Second, LogKey: "log", RestoreTimestamp: true, TruncateAbove: 102400, LogLevel: slog.LevelInfo}
 	want.Webhook.URL = "https://webhook/audit"
 	want.Webhook.RequestTimeout = 30 * time.Second
 	want.Webhook.MaxConcurrentRequests = 4
@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 func equal(a, b Config) bool {
 	ab, bb := a.Batch, b.Batch
 	return reflect.DeepEqual(a.Webhook, b.Webhook) && a.Mode == b.Mode && a.FlushTimeout == b.FlushTimeout && a.DrainTimeout == b.DrainTimeout &&
-		a.LogKey == b.LogKey && a.RestoreTimestamp == b.RestoreTimestamp && a.Instance == b.Instance && a.LogLevel == b.LogLevel &&
+		a.Truncate == b.Truncate && a.TruncateAbove == b.TruncateAbove && a.StateDir == b.StateDir && a.LogKey == b.LogKey && a.RestoreTimestamp == b.RestoreTimestamp && a.Instance == b.Instance && a.LogLevel == b.LogLevel &&
 		ab.MaxSize == bb.MaxSize && ab.MaxBytes == bb.MaxBytes && ab.MaxWait == bb.MaxWait && ab.BufferSize == bb.BufferSize &&
 		ab.BufferBytes == bb.BufferBytes && ab.ThrottleEnable == bb.ThrottleEnable && ab.ThrottleQPS == bb.ThrottleQPS &&
 		ab.ThrottleBurst == bb.ThrottleBurst && ab.MaxConcurrentRequests == bb.MaxConcurrentRequests &&
@@ -56,11 +56,12 @@ func TestEveryKeyReachesItsPlace(t *testing.T) {
 		"Batch_Buffer_Size", "8", "Batch_Buffer_Bytes", "1G", "Batch_Throttle_Enable", "yes", "Batch_Throttle_QPS", "0.5",
 		"Batch_Throttle_Burst", "3", "Max_Concurrent_Requests", "9", "Initial_Backoff", "2", "Max_Backoff", "1m",
 		"Request_Timeout", "1.5", "Flush_Timeout", "3s", "Drain_Timeout", "0", "Log_Key", "message",
-		"Restore_Timestamp", "off", "Instance", "siem", "Plugin_Log_Level", "debug"))
+		"Restore_Timestamp", "off", "Instance", "siem", "Plugin_Log_Level", "debug",
+		"Truncate_Enabled", "On", "Truncate_Max_Event_Size", "64Ki", "State_Dir", "/tmp"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Config{Mode: ModeBatch, FlushTimeout: 3 * time.Second, LogKey: "message", Instance: "siem", LogLevel: slog.LevelDebug}
+	want := Config{Mode: ModeBatch, FlushTimeout: 3 * time.Second, LogKey: "message", Instance: "siem", Truncate: true, TruncateAbove: 64 << 10, StateDir: "/tmp", LogLevel: slog.LevelDebug}
 	w := &want.Webhook
 	w.URL, w.CAFile, w.CertFile, w.KeyFile, w.ServerName = "http://w/a", "/ca", "/cert", "/key", "name"
 	w.InsecureSkipVerify, w.BearerTokenFile, w.RequestTimeout = true, "/token", 1500*time.Millisecond
@@ -104,6 +105,9 @@ func TestAWrongValueNamesKeyValueAndRemedy(t *testing.T) {
 		{"Batch_Throttle_QPS", "NaN", "above 0"},
 		{"Batch_Throttle_Burst", "0", "from 1"},
 		{"Max_Concurrent_Requests", "0", "from 1 to 1000"},
+		{"Truncate_Enabled", "maybe", "write On or Off"},
+		{"Truncate_Max_Event_Size", "0", "out of bounds"},
+		{"Truncate_Max_Event_Size", "big", "not a size"},
 		{"Initial_Backoff", "-1s", "out of bounds"},
 		{"Max_Backoff", "1e30", "write seconds such as"},
 		{"Request_Timeout", "0", "from 100ms"},

@@ -86,9 +86,13 @@ func (in *Instance) take(ctx context.Context, d *delivery, tag string, chunk []b
 	ev.First = d.index
 	d.at = r.Position() // of the first event in ev, as is d.index
 	for {
-		buf, ok := r.Next(ev.Begin())
+		begin := ev.Begin()
+		buf, ok := r.Next(begin)
 		if !ok {
 			break
+		}
+		if in.cfg.Truncate {
+			buf = in.truncated(buf, len(begin))
 		}
 		if d.todo != nil && !contains(d.todo, d.index+ev.Len()) {
 			// It is not sent again, so what was read before it is a run of its own.

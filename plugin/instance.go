@@ -58,6 +58,7 @@ type client interface {
 type counts struct {
 	chunks, retries                atomic.Uint64
 	invalidUTF8, restored, leftOut atomic.Uint64
+	truncated                      atomic.Uint64
 	skipped                        [record.NumReasons]atomic.Uint64
 }
 
@@ -124,7 +125,8 @@ func assemble(p *Process, cfg *Config, c client) *Instance {
 	options := &record.Options{LogKey: cfg.LogKey, RestoreTimestamp: cfg.RestoreTimestamp}
 	in.readers.New = func() any { return record.NewReader(options) }
 	bounds := cfg.Batch
-	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.collect, Rejected: in.rejected}
+	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.collect, Rejected: in.rejected, Shrunk: in.shrunk}
+	bounds.Shrink = in.shrink
 	in.backend = batch.New(bounds, c)
 	if h := p.inherit(c.Destination(), cfg.Mode); h != nil {
 		in.goOn(h)
@@ -188,7 +190,7 @@ func (in *Instance) logEnd(pending uint64, took time.Duration) {
 		"events", s.Taken, "accepted", s.Accepted, "rejected", s.Rejected, "given_up", s.GivenUp, "pending", s.Pending,
 		"requests", s.Requests, "failed_requests", s.Failures,
 		"skipped_records", skipped, "invalid_utf8", in.counts.invalidUTF8.Load(),
-		"timestamps_restored", in.counts.restored.Load(), "timestamps_left_out", in.counts.leftOut.Load(),
+		"timestamps_restored", in.counts.restored.Load(), "timestamps_left_out", in.counts.leftOut.Load(), "truncated", in.counts.truncated.Load(),
 		"chunks_waiting", waiting, "chunks_forgotten", evicted)
 }
 

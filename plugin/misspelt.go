@@ -64,8 +64,6 @@ const flagPrefix = "--audit-webhook-"
 // pkg/server/options/audit.go) that have no key here, and why.
 var flagsWithoutKey = map[string]string{
 	"--audit-webhook-version":                 "events are sent as audit.k8s.io/v1, which is what that flag allows; leave it out",
-	"--audit-webhook-truncate-enabled":        "events are sent whole; leave it out",
-	"--audit-webhook-truncate-max-event-size": "events are sent whole; leave it out",
 	"--audit-webhook-truncate-max-batch-size": "use Batch_Max_Bytes",
 }
 

@@ -1,0 +1,41 @@
+// This file makes events smaller: those above Truncate_Max_Event_Size before they
+// are sent, and single ones that the webhook refuses for their size.
+
+package plugin
+
+import (
+	"out_k8saudit/plugin/truncate"
+)
+
+// truncated returns buf with the event that begins at start truncated, if it is
+// too large and that makes it smaller. One that is larger all the same is sent;
+// kube-apiserver drops it.
+func (in *Instance) truncated(buf []byte, start int) []byte {
+	event := buf[start:]
+	if truncate.Size(event) <= in.cfg.TruncateAbove {
+		return buf
+	}
+	smaller, ok := truncate.Event(nil, event)
+	if !ok {
+		return buf
+	}
+	in.counts.truncated.Add(1)
+	return append(buf[:start], smaller...)
+}
+
+// shrink makes a single event smaller that was refused for its size, whatever
+// Truncate_Enabled says: it cannot be delivered otherwise.
+func (in *Instance) shrink(event []byte) []byte {
+	smaller, ok := truncate.Event(nil, event)
+	if !ok {
+		return nil
+	}
+	return smaller
+}
+
+// shrunk logs that an event goes on truncated, by name.
+func (in *Instance) shrunk(event []byte, err error) {
+	in.counts.truncated.Add(1)
+	in.log.Warn("the webhook refuses this event for its size: it goes on without its request and response object, marked with the annotation audit.k8s.io/truncated",
+		"event", eventID(event), "bytes", len(event), "error", err)
+}
