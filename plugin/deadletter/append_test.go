@@ -83,6 +83,7 @@ func TestWhatIsSkippedIsTold(t *testing.T) {
 
 // A file is cut at every byte, and goes on.
 func TestATornLastLineSpoilsNoOther(t *testing.T) {
+	t.Parallel()
 	events := []string{`{"n":1}`, `{"n":2,"s":"}"}`, `{"n":3}`}
 	var text string
 	for _, e := range events {
@@ -127,6 +128,7 @@ func TestATornSkippedRecordIsASkippedRecord(t *testing.T) {
 }
 
 func TestATornLineMayBeLong(t *testing.T) {
+	t.Parallel()
 	for _, before := range []string{"", "{}\n"} {
 		for _, n := range []int{64<<10 - 4, 64<<10 - 3, 64 << 10, 64<<10 + 1, 300 << 10} {
 			d := open(t, filepath.Join(t.TempDir(), "dead"))
@@ -139,6 +141,9 @@ func TestATornLineMayBeLong(t *testing.T) {
 }
 
 func TestAFullLogIsRotatedAndTheNewestAreKept(t *testing.T) {
+	local := time.Local
+	time.Local = time.FixedZone("", 7200)
+	t.Cleanup(func() { time.Local = local })
 	path := filepath.Join(t.TempDir(), "dead")
 	synctest.Test(t, func(t *testing.T) {
 		var removed []string
@@ -176,6 +181,7 @@ func TestAFullLogIsRotatedAndTheNewestAreKept(t *testing.T) {
 }
 
 func TestLinesOfManyDoNotMix(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dead")
 	const each, lines = 4, 25
 	var wg sync.WaitGroup
@@ -208,6 +214,7 @@ func TestLinesOfManyDoNotMix(t *testing.T) {
 }
 
 func TestNothingStaysOfALineThatFailed(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		break_ func(*faults)

@@ -4,7 +4,6 @@ package deadletter
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"time"
 )
@@ -26,7 +25,7 @@ func (h *held) stamped(prefix string) ([]stamped, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []stamped
+	var found []stamped // in the order of the names, which is that of the times
 	for _, e := range entries {
 		text, begins := strings.CutPrefix(e.Name(), prefix+"-")
 		text, ends := strings.CutSuffix(text, ".log")
@@ -38,7 +37,6 @@ func (h *held) stamped(prefix string) ([]stamped, error) {
 			found = append(found, stamped{e.Name(), at, info.Size()})
 		}
 	}
-	slices.SortFunc(found, func(a, b stamped) int { return a.at.Compare(b.at) })
 	return found, nil
 }
 

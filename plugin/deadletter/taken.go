@@ -20,7 +20,8 @@ type Taken struct {
 	unread     []*takenFile
 	lines      *lineReader // of the first of unread; nil before its first line
 	unreadable int
-	skipErr    error
+	readErr    error // the first; what follows in a file is no line's beginning
+	skipErr    error // the first of skipped.log
 }
 
 type takenFile struct {
@@ -45,9 +46,6 @@ func (d *Dir) TakeUp(id string) (*Taken, error) {
 		}
 		for _, s := range names {
 			f, err := h.open(h.join(s.name), 0)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // somebody else's hand: the lock keeps the others away
-			}
 			if err != nil {
 				return err
 			}
@@ -71,11 +69,11 @@ func (d *Dir) TakeUp(id string) (*Taken, error) {
 	return t, nil
 }
 
-// Next returns the next event, byte for byte, until io.EOF. The bytes are valid
-// until the next call. A line that is no JSON object, such as one that a crash cut
+// Next returns the next event, byte for byte, until io.EOF, or until the disk fails:
+// then that error, always. The bytes are valid until the next call. A line that is no JSON object, such as one that a crash cut
 // off, is counted and put to skipped.log.
 func (t *Taken) Next() ([]byte, error) {
-	for len(t.unread) > 0 {
+	for len(t.unread) > 0 && t.readErr == nil {
 		f := t.unread[0]
 		if t.lines == nil {
 			t.lines = &lineReader{in: bufio.NewReaderSize(f, 64<<10), limit: t.d.limits.line}
@@ -86,13 +84,19 @@ func (t *Taken) Next() ([]byte, error) {
 			f.read = true
 			t.unread, t.lines = t.unread[1:], nil
 		case err != nil:
-			return nil, err
+			t.readErr = err
 		case isEvent(line) && length == len(line):
 			return line, nil
 		case length > 0:
 			t.unreadable++
-			t.skipErr = errors.Join(t.skipErr, t.d.skip(Skipped{Reason: "torn line of " + f.name, Raw: line}, length))
+			err := t.d.skip(Skipped{Reason: "no event in a line of " + f.name, Raw: line}, length)
+			if t.skipErr == nil {
+				t.skipErr = err
+			}
 		}
+	}
+	if t.readErr != nil {
+		return nil, t.readErr
 	}
 	return nil, io.EOF
 }
@@ -106,12 +110,13 @@ func (t *Taken) Unreadable() int { return t.unreadable }
 
 // Settled says that each event that Next returned is delivered, or kept anew. It
 // removes the files that Next has read to their end, and gives the others back as
-// Close does. After an error some of the events may be taken up again.
+// Close does. After an error some of the events may be taken up again, or, if the
+// error is that of skipped.log, a line that Next left out is nowhere any more.
 func (t *Taken) Settled() error {
 	defer t.Close()
 	err := t.d.locked(func(h *held) error {
-		// Under the folder's lock and before the file's own is given up: who comes next
-		// finds no file that is about to go.
+		// Under the folder's lock, and before the files' own are given up: who comes
+		// next finds no file that is about to go.
 		var errs []error
 		for _, f := range t.files {
 			if !f.read {
@@ -121,7 +126,6 @@ func (t *Taken) Settled() error {
 				errs = append(errs, err)
 			}
 		}
-		t.Close()
 		return errors.Join(append(errs, h.folder.Sync())...)
 	})
 	return errors.Join(err, t.skipErr)

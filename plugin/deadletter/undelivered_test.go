@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ func keep(t *testing.T, d *Dir, id string, events ...string) {
 }
 
 func TestKeptEventsComeBackInOrderUntilTheyAreSettled(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, d *Dir) {
 		long := `{"x":"` + strings.Repeat("x", 3<<20) + `"}`
 		keep(t, d, "0f", `{"n":1}`, "{\n\"n\":2}", long)
@@ -55,6 +57,9 @@ func TestKeptEventsComeBackInOrderUntilTheyAreSettled(t *testing.T) {
 		wantEvents(t, takeAll(t, taken), all...)
 		must(t, taken.Settled())
 		taken.Close()
+		if _, err := taken.Next(); err != io.EOF {
+			t.Errorf("after Close: %v", err)
+		}
 		wantContents(t, d)
 		if again := takeUp(t, d, "0f"); again != nil {
 			t.Error("settled events came again")
@@ -168,18 +173,18 @@ func TestNothingIsTakenUpWhileItIsKept(t *testing.T) {
 func TestWhatIsNoEventIsLeftOutAndTold(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "dead"))
 	d.limits.line = 20
-	put(t, d, "undelivered-0f-2000-01-01T00-00-00.000.log", "{\"n\":1}\n{\"n\"\n\n[1]\n{\"x\":\"longer than is read\"}\n {\"n\":2} \n{\"n\":3}")
+	put(t, d, "undelivered-0f-2000-01-01T00-00-00.000.log", "{\"n\":1}\n{\"n\"\n\n[1]\n{\"x\":\"longer than is read\"}\n{\"a\":\"read whole?\"}  x\n {\"n\":2} \n{\"n\":3}")
 	put(t, d, "undelivered-0f-2000-01-01T00-00-00.001.log", "{\"n\":4}\n{\"n\":")
 	taken := takeUp(t, d, "0f")
 	wantEvents(t, takeAll(t, taken), `{"n":1}`, ` {"n":2} `, `{"n":3}`, `{"n":4}`)
-	if n := taken.Unreadable(); n != 4 {
+	if n := taken.Unreadable(); n != 5 {
 		t.Errorf("%d unreadable", n)
 	}
 	must(t, taken.Settled())
 	line := func(file, n, raw string) string {
-		return `{"time":"","tag":"","reason":"torn line of undelivered-0f-2000-01-01T00-00-00.00` + file + `.log","bytes":` + n + `,"raw":"` + raw + `"}|`
+		return `{"time":"","tag":"","reason":"no event in a line of undelivered-0f-2000-01-01T00-00-00.00` + file + `.log","bytes":` + n + `,"raw":"` + raw + `"}|`
 	}
-	wantContents(t, d, "skipped.log: "+line("0", "4", `{\"n\"`)+line("0", "3", "[1]")+line("0", "27", `{\"x\":\"longer than is`)+line("1", "5", `{\"n\":`))
+	wantContents(t, d, "skipped.log: "+line("0", "4", `{\"n\"`)+line("0", "3", "[1]")+line("0", "27", `{\"x\":\"longer than is`)+line("0", "22", `{\"a\":\"read whole?\"} `)+line("1", "5", `{\"n\":`))
 }
 
 func TestKeepSaysHowManyAreOnTheDisk(t *testing.T) {
@@ -206,7 +211,11 @@ func TestKeepSaysHowManyAreOnTheDisk(t *testing.T) {
 					t.Errorf("kept %d: %v", n, err)
 				}
 				*f, d.limits = faults{}, defaultLimits
-				wantEvents(t, takeAll(t, takeUp(t, d, "0f")), events[:tt.kept]...)
+				taken := takeUp(t, d, "0f")
+				wantEvents(t, takeAll(t, taken), events[:tt.kept]...)
+				if (taken == nil) != (tt.kept == 0) {
+					t.Error("a file without an event is there")
+				}
 			})
 		})
 	}
@@ -244,12 +253,33 @@ func TestAFileThatCannotBeReadIsNotSettled(t *testing.T) {
 			if _, err := taken.Next(); !errors.Is(err, syscall.EIO) {
 				t.Errorf("got %v", err)
 			}
+			f.read = nil
 		}
 		must(t, taken.Settled())
-		if _, err := taken.Next(); err != io.EOF {
-			t.Errorf("after Settled: %v", err)
-		}
-		*f = faults{}
 		wantEvents(t, takeAll(t, takeUp(t, d, "0f")), "{}")
+	})
+}
+
+func TestATornLineThatCannotBeToldIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T, d *Dir) {
+		f := breakDisk(d)
+		put(t, d, "undelivered-0f-2000-01-01T00-00-00.000.log", "{}\n{")
+		taken := takeUp(t, d, "0f")
+		f.write = syscall.ENOSPC
+		wantEvents(t, takeAll(t, taken), "{}")
+		if err := taken.Settled(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("got %v", err)
+		}
+		wantContents(t, d)
+	})
+}
+
+func TestAFileThatSomebodyRemovedIsSettled(t *testing.T) {
+	bubble(t, func(t *testing.T, d *Dir) {
+		keep(t, d, "0f", "{}")
+		taken := takeUp(t, d, "0f")
+		wantEvents(t, takeAll(t, taken), "{}")
+		must(t, os.Remove(d.join("undelivered-0f-2000-01-01T00-00-00.000.log")))
+		must(t, taken.Settled())
 	})
 }

@@ -1,0 +1,242 @@
+// Tests with processes that are killed: the test binary runs itself as a child.
+
+package deadletter
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// children are what a child does in the folder that it is given, until it is killed.
+var children = map[string]func(d *Dir){
+	"reject": rejectForEver,
+	"keep":   keepForEver,
+	"take":   takeAndHold,
+}
+
+func TestMain(m *testing.M) {
+	if child := children[os.Getenv("DEADLETTER_CHILD")]; child != nil {
+		d, err := Open(os.Getenv("DEADLETTER_DIR"), func(name string, _ int64) { panic(name + " was removed") })
+		if err != nil {
+			panic(err)
+		}
+		d.open = func(path string, flags int) (file, error) {
+			f, err := openFile(path, flags)
+			return neverSynced{f}, err
+		}
+		child(d)
+	}
+	os.Exit(m.Run())
+}
+
+// start starts a child, whose output is read and who is killed at the end at the
+// latest.
+func start(t *testing.T, name, dir string) (child *exec.Cmd, out *bufio.Reader) {
+	t.Helper()
+	child = exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "DEADLETTER_CHILD="+name, "DEADLETTER_DIR="+dir)
+	child.Stderr = os.Stderr
+	pipe, err := child.StdoutPipe()
+	must(t, err)
+	must(t, child.Start())
+	t.Cleanup(func() { kill(child) })
+	return child, bufio.NewReader(pipe)
+}
+
+func kill(child *exec.Cmd) {
+	_ = child.Process.Kill()
+	_ = child.Wait()
+}
+
+func readLine(t *testing.T, out *bufio.Reader) string {
+	t.Helper()
+	line, err := out.ReadString('\n')
+	must(t, err)
+	return strings.TrimSuffix(line, "\n")
+}
+
+// newTestEvent returns an event of any length: the longer one is, the more often a
+// kill meets it half written.
+func newTestEvent(id string) []byte { return testEvent(id, 1<<rand.N(21)) }
+
+func testEvent(id string, size int) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"size":%d,"pad":"%s"}`, id, size, strings.Repeat("x", size))
+}
+
+// checkTestEvent returns the ID of an event that is whole.
+func checkTestEvent(t *testing.T, line []byte) (id string) {
+	t.Helper()
+	var size int
+	_, err := fmt.Sscanf(string(line[:min(len(line), 100)]), `{"id":%q,"size":%d`, &id, &size)
+	if err != nil || !bytes.Equal(line, testEvent(id, size)) {
+		t.Errorf("a line of %d bytes is no whole event, %v: %.80s", len(line), err, line)
+	}
+	return id
+}
+
+// neverSynced is a file of a child: what the kernel has, a kill does not lose, and
+// the less a child waits for the disk, the more often a kill meets it writing.
+type neverSynced struct{ file }
+
+func (neverSynced) Sync() error { return nil }
+
+// rejectForEver prints the ID of each event that Reject has acknowledged.
+func rejectForEver(d *Dir) {
+	d.limits.log, d.limits.rotated = 4<<20, 1e6
+	var wg sync.WaitGroup
+	for writer := range 2 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), writer, n)
+				if err := d.Reject(newTestEvent(id)); err != nil {
+					panic(err)
+				}
+				fmt.Println(id)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestKilledProcessesLeaveWholeLinesAndLoseNoneThatWasAcknowledged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dead")
+	open(t, path)
+	acknowledged := map[string]bool{}
+	for range 10 {
+		var outs []*bufio.Reader
+		for range 2 {
+			child, out := start(t, "reject", path)
+			acknowledged[readLine(t, out)] = true
+			// Any moment will do, so this waits for none.
+			timer := time.AfterFunc(rand.N(10*time.Millisecond), func() { _ = child.Process.Kill() })
+			t.Cleanup(func() { timer.Stop() })
+			outs = append(outs, out)
+		}
+		for _, out := range outs {
+			for line, err := out.ReadString('\n'); err == nil; line, err = out.ReadString('\n') {
+				acknowledged[strings.TrimSuffix(line, "\n")] = true
+			}
+		}
+	}
+	d := open(t, path)
+
+	files, err := filepath.Glob(filepath.Join(path, "rejected*.log"))
+	must(t, err)
+	found := map[string]int{}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		for line := range strings.Lines(string(b)) {
+			if !strings.HasSuffix(line, "\n") {
+				t.Errorf("%s ends in a part of a line", filepath.Base(name))
+			}
+			found[checkTestEvent(t, []byte(strings.TrimSuffix(line, "\n")))]++
+		}
+	}
+	for id, n := range found {
+		if n != 1 {
+			t.Errorf("event %s is there %d times", id, n)
+		}
+		delete(acknowledged, id)
+	}
+	if len(acknowledged) > 0 {
+		t.Errorf("%d events were acknowledged and are not there: %v", len(acknowledged), acknowledged)
+	}
+	torn, err := os.ReadFile(d.join(skippedLog))
+	must(t, err)
+	t.Logf("%d whole events in %d files, %d torn ones", len(found), len(files), strings.Count(string(torn), "\n"))
+}
+
+// keepForEver prints a line for each 4 MiB.
+func keepForEver(d *Dir) {
+	_, err := d.Keep("0f", func(yield func([]byte) bool) {
+		size := 0
+		for n := 0; ; n++ {
+			event := newTestEvent(fmt.Sprint(n))
+			if !yield(event) {
+				return
+			}
+			if size += len(event); size > 4<<20 {
+				fmt.Println(n)
+				size = 0
+			}
+		}
+	})
+	panic(err)
+}
+
+func TestAProcessThatIsKilledWhileItKeepsLeavesWhatItWrote(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		d := open(t, filepath.Join(t.TempDir(), "dead"))
+		child, out := start(t, "keep", d.path)
+		readLine(t, out)
+		if taken := takeUp(t, d, "0f"); taken != nil {
+			t.Error("the events were taken up while they were written")
+		}
+		kill(child)
+		taken := takeUp(t, d, "0f")
+		n := 0
+		for {
+			event, err := taken.Next()
+			if err == io.EOF {
+				break
+			}
+			must(t, err)
+			if id := checkTestEvent(t, event); id != fmt.Sprint(n) {
+				t.Fatalf("event %s at %d", id, n)
+			}
+			n++
+		}
+		if n == 0 || taken.Unreadable() > 1 {
+			t.Errorf("%d events, %d unreadable lines", n, taken.Unreadable())
+		}
+		taken.Close()
+	}
+}
+
+// takeAndHold prints the first event.
+func takeAndHold(d *Dir) {
+	taken, err := d.TakeUp("0f")
+	if err != nil {
+		panic(err)
+	}
+	event, err := taken.Next()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s\n", event)
+	// Nobody starts a goroutine here: the runtime would call a select that nothing can
+	// end a deadlock.
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+func TestWhatAKilledProcessHadTakenIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	d := open(t, filepath.Join(t.TempDir(), "dead"))
+	keep(t, d, "0f", `{"n":1}`, `{"n":2}`)
+	child, out := start(t, "take", d.path)
+	if got := readLine(t, out); got != `{"n":1}` {
+		t.Errorf("the child got %s", got)
+	}
+	if taken := takeUp(t, d, "0f"); taken != nil {
+		t.Error("two processes got the events")
+	}
+	kill(child)
+	taken := takeUp(t, d, "0f")
+	wantEvents(t, takeAll(t, taken), `{"n":1}`, `{"n":2}`)
+	must(t, taken.Settled())
+}
