@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		d.open = func(path string, flags int) (file, error) {
 			f, err := openFile(path, flags)
-			return neverSynced{f}, err
+			return childFile{f}, err
 		}
 		child(d)
 	}
@@ -67,7 +68,7 @@ func readLine(t *testing.T, out *bufio.Reader) string {
 
 // newTestEvent returns an event of any length: the longer one is, the more often a
 // kill meets it half written.
-func newTestEvent(id string) []byte { return testEvent(id, 1<<rand.N(21)) }
+func newTestEvent(id string) []byte { return testEvent(id, rand.N(2<<20)) }
 
 func testEvent(id string, size int) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"size":%d,"pad":"%s"}`, id, size, strings.Repeat("x", size))
@@ -84,11 +85,19 @@ func checkTestEvent(t *testing.T, line []byte) (id string) {
 	return id
 }
 
-// neverSynced is a file of a child: what the kernel has, a kill does not lose, and
-// the less a child waits for the disk, the more often a kill meets it writing.
-type neverSynced struct{ file }
+// childFile is a file of a child. It is never synced: what the kernel has, a kill does
+// not lose, and the less a child waits for the disk, the more often it is writing.
+type childFile struct{ file }
 
-func (neverSynced) Sync() error { return nil }
+func (childFile) Sync() error { return nil }
+
+// writing is what a child prints before it writes, so that it can be killed then.
+const writing = "writing"
+
+func (f childFile) Write(b []byte) (int, error) {
+	fmt.Println(writing)
+	return f.file.Write(b)
+}
 
 // rejectForEver prints the ID of each event that Reject has acknowledged.
 func rejectForEver(d *Dir) {
@@ -114,19 +123,15 @@ func TestKilledProcessesLeaveWholeLinesAndLoseNoneThatWasAcknowledged(t *testing
 	open(t, path)
 	acknowledged := map[string]bool{}
 	for range 10 {
-		var outs []*bufio.Reader
-		for range 2 {
+		var acks [2][]string
+		var wg sync.WaitGroup
+		for i := range acks {
 			child, out := start(t, "reject", path)
-			acknowledged[readLine(t, out)] = true
-			// Any moment will do, so this waits for none.
-			timer := time.AfterFunc(rand.N(10*time.Millisecond), func() { _ = child.Process.Kill() })
-			t.Cleanup(func() { timer.Stop() })
-			outs = append(outs, out)
+			wg.Go(func() { acks[i] = killAtWrite(child, out, 1+rand.N(3)) })
 		}
-		for _, out := range outs {
-			for line, err := out.ReadString('\n'); err == nil; line, err = out.ReadString('\n') {
-				acknowledged[strings.TrimSuffix(line, "\n")] = true
-			}
+		wg.Wait()
+		for _, id := range slices.Concat(acks[:]...) {
+			acknowledged[id] = true
 		}
 	}
 	d := open(t, path)
@@ -158,19 +163,28 @@ func TestKilledProcessesLeaveWholeLinesAndLoseNoneThatWasAcknowledged(t *testing
 	t.Logf("%d whole events in %d files, %d torn ones", len(found), len(files), strings.Count(string(torn), "\n"))
 }
 
-// keepForEver prints a line for each 4 MiB.
+// killAtWrite kills a child when it is about to write for the nth time, and returns
+// what it had acknowledged.
+func killAtWrite(child *exec.Cmd, out *bufio.Reader, n int) (acknowledged []string) {
+	for {
+		line, err := out.ReadString('\n')
+		switch {
+		case err != nil:
+			return acknowledged
+		case line != writing+"\n":
+			acknowledged = append(acknowledged, strings.TrimSuffix(line, "\n"))
+		default:
+			if n--; n == 0 {
+				_ = child.Process.Kill()
+			}
+		}
+	}
+}
+
+// keepForEver keeps events without end.
 func keepForEver(d *Dir) {
 	_, err := d.Keep("0f", func(yield func([]byte) bool) {
-		size := 0
-		for n := 0; ; n++ {
-			event := newTestEvent(fmt.Sprint(n))
-			if !yield(event) {
-				return
-			}
-			if size += len(event); size > 4<<20 {
-				fmt.Println(n)
-				size = 0
-			}
+		for n := 0; yield(newTestEvent(fmt.Sprint(n))); n++ {
 		}
 	})
 	panic(err)
@@ -185,7 +199,9 @@ func TestAProcessThatIsKilledWhileItKeepsLeavesWhatItWrote(t *testing.T) {
 		if taken := takeUp(t, d, "0f"); taken != nil {
 			t.Error("the events were taken up while they were written")
 		}
-		kill(child)
+		killAtWrite(child, out, 1+rand.N(3))
+		// The lock of a process is free when it is no more.
+		_ = child.Wait()
 		taken := takeUp(t, d, "0f")
 		n := 0
 		for {

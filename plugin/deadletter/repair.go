@@ -34,18 +34,19 @@ func (h *held) repair(f file, name string, size int64) (int64, error) {
 
 // lastPart returns what follows the last line feed of a file of that size.
 func lastPart(f file, size int64) ([]byte, error) {
+	if size == 0 {
+		return nil, nil
+	}
+	// Nearly always the last byte says that there is nothing to do.
+	last, err := readRange(f, size-1, size)
+	if err != nil || last[0] == '\n' {
+		return nil, err
+	}
 	const step = 64 << 10
-	var block [step]byte
 	for end := size; end > 0; end -= step {
 		start := max(0, end-step)
-		part := block[:end-start]
-		if end == size {
-			// Nearly always the last byte says that there is nothing to do.
-			if _, err := f.ReadAt(part[:1], size-1); err != nil || part[0] == '\n' {
-				return nil, err
-			}
-		}
-		if _, err := f.ReadAt(part, start); err != nil {
+		part, err := readRange(f, start, end)
+		if err != nil {
 			return nil, err
 		}
 		if at := bytes.LastIndexByte(part, '\n'); at >= 0 {
