@@ -6,8 +6,8 @@
 //     event's tokens becomes a space.
 //   - undelivered-ID-TIME.log: events that were still undelivered at the end, in
 //     the same form, one file for each call of Keep. ID stands for the destination
-//     that they may be sent to. "cat undelivered-*.log" is a valid audit log but
-//     for a last line that a crash cut off.
+//     that they may be sent to. "cat undelivered-*.log" is a valid audit log, but
+//     for a line that a crash cut off at the end of a file.
 //   - skipped.log: what was not understood, each as
 //     {"time":…,"tag":…,"reason":…,"bytes":N,"raw":"…"}, or with "base64":"…" in
 //     place of "raw" if it is not UTF-8. It holds the first 64 KiB at most; bytes is
@@ -15,15 +15,15 @@
 //
 // At 100 MiB rejected.log and skipped.log get the time in their names, such as
 // rejected-2006-01-02T15-04-05.000.log (in UTC), and the five newest are kept of
-// each. An event is never removed with undelivered files: at 1 GiB for one
-// destination Keep returns an error.
+// each. Files of undelivered events are removed when they are settled and never
+// before: when those of one destination take 1 GiB, Keep returns an error.
 //
 // The folder may be shared by several outputs and several processes. Each change of
 // it is made under an flock of the folder, which the kernel takes back from a
 // process that is killed; a file of undelivered events is flocked by who writes or
 // sends it. So the folder has to be on a local file system.
 //
-// Everything here blocks on the disk alone, and on others that are just writing to
-// the same folder. Nothing starts a goroutine, and nothing is logged. No error holds
+// Everything here blocks on the disk alone, and on others that hold the folder's lock
+// while they do so: for one line, or for a look at the names. Nothing starts a goroutine, and nothing is logged. No error holds
 // a byte of an event.
 package deadletter
