@@ -6,8 +6,8 @@
 //     event's tokens becomes a space.
 //   - undelivered-ID-TIME.log: events that were still undelivered at the end, in
 //     the same form, one file for each call of Keep. ID stands for the destination
-//     that they may be sent to. "cat undelivered-*.log" is a valid audit log, but
-//     for a line that a crash cut off at the end of a file.
+//     that they may be sent to. "cat undelivered-*.log" is a valid audit log,
+//     unless a crash cut off the last line of a file: cat runs it into the next.
 //   - skipped.log: what was not understood, each as
 //     {"time":…,"tag":…,"reason":…,"bytes":N,"raw":"…"}, or with "base64":"…" in
 //     place of "raw" if it is not UTF-8. It holds the first 64 KiB at most; bytes is
