@@ -37,6 +37,7 @@ type Config struct {
 	Truncate         bool
 	TruncateAbove    int // bytes of an event
 	Instance         string
+	DeadLetterDir    string // "": none
 	StateDir         string // "": none
 	LogLevel         slog.Level
 }
@@ -182,6 +183,9 @@ var keys = []key{
 	{name: "Instance",
 		help: "Name of this output in log lines. Without it: its number and the URL's host.",
 		set:  func(c *Config, v string) error { c.Instance = v; return nil }},
+	{name: "Dead_Letter_Dir",
+		help: "Folder for what cannot be delivered: `rejected.log`, what the webhook refuses for good; `undelivered-*.log`, what mode batch still held at the end, sent at the next start; `skipped.log`, what is no audit event. Made if it is missing.",
+		set:  func(c *Config, v string) error { return setFolder(&c.DeadLetterDir, v) }},
 	{name: "State_Dir",
 		help: "Folder in which a stop leaves what was accepted of the chunks that Fluent Bit still has, so that the next start does not send it again. Made if it is missing; for one process at a time.",
 		set:  func(c *Config, v string) error { return setFolder(&c.StateDir, v) }},

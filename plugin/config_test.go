@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 func equal(a, b Config) bool {
 	ab, bb := a.Batch, b.Batch
 	return reflect.DeepEqual(a.Webhook, b.Webhook) && a.Mode == b.Mode && a.FlushTimeout == b.FlushTimeout && a.DrainTimeout == b.DrainTimeout &&
-		a.Truncate == b.Truncate && a.TruncateAbove == b.TruncateAbove && a.StateDir == b.StateDir && a.LogKey == b.LogKey && a.RestoreTimestamp == b.RestoreTimestamp && a.Instance == b.Instance && a.LogLevel == b.LogLevel &&
+		a.Truncate == b.Truncate && a.TruncateAbove == b.TruncateAbove && a.StateDir == b.StateDir && a.DeadLetterDir == b.DeadLetterDir && a.LogKey == b.LogKey && a.RestoreTimestamp == b.RestoreTimestamp && a.Instance == b.Instance && a.LogLevel == b.LogLevel &&
 		ab.MaxSize == bb.MaxSize && ab.MaxBytes == bb.MaxBytes && ab.MaxWait == bb.MaxWait && ab.BufferSize == bb.BufferSize &&
 		ab.BufferBytes == bb.BufferBytes && ab.ThrottleEnable == bb.ThrottleEnable && ab.ThrottleQPS == bb.ThrottleQPS &&
 		ab.ThrottleBurst == bb.ThrottleBurst && ab.MaxConcurrentRequests == bb.MaxConcurrentRequests &&
@@ -57,11 +57,11 @@ func TestEveryKeyReachesItsPlace(t *testing.T) {
 		"Batch_Throttle_Burst", "3", "Max_Concurrent_Requests", "9", "Initial_Backoff", "2", "Max_Backoff", "1m",
 		"Request_Timeout", "1.5", "Flush_Timeout", "3s", "Drain_Timeout", "0", "Log_Key", "message",
 		"Restore_Timestamp", "off", "Instance", "siem", "Plugin_Log_Level", "debug",
-		"Truncate_Enabled", "On", "Truncate_Max_Event_Size", "64Ki", "State_Dir", "/tmp"))
+		"Truncate_Enabled", "On", "Truncate_Max_Event_Size", "64Ki", "State_Dir", "/tmp", "Dead_Letter_Dir", "/"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Config{Mode: ModeBatch, FlushTimeout: 3 * time.Second, LogKey: "message", Instance: "siem", Truncate: true, TruncateAbove: 64 << 10, StateDir: "/tmp", LogLevel: slog.LevelDebug}
+	want := Config{Mode: ModeBatch, FlushTimeout: 3 * time.Second, LogKey: "message", Instance: "siem", Truncate: true, TruncateAbove: 64 << 10, StateDir: "/tmp", DeadLetterDir: "/", LogLevel: slog.LevelDebug}
 	w := &want.Webhook
 	w.URL, w.CAFile, w.CertFile, w.KeyFile, w.ServerName = "http://w/a", "/ca", "/cert", "/key", "name"
 	w.InsecureSkipVerify, w.BearerTokenFile, w.RequestTimeout = true, "/token", 1500*time.Millisecond

@@ -26,17 +26,12 @@ type handover struct {
 	mode        Mode
 	claims      *claims
 	undelivered map[*batch.Delivery][]*batch.Events // by the delivery that the chunk claims; nil: no chunk has them any more
-	tellLost    func(*batch.Events)                 // logs what nobody took
+	keep        func([]*batch.Events)               // what nobody took
 	expiry      *time.Timer
 }
 
-// lost tells of the events that are in no chunk any more and that no instance
-// took.
-func (h *handover) lost() {
-	for _, ev := range h.undelivered[nil] {
-		h.tellLost(ev)
-	}
-}
+// lost is for the events that are in no chunk any more and that no instance took.
+func (h *handover) lost() { h.keep(h.undelivered[nil]) }
 
 // leave keeps h for the next instance, for handoverKept.
 func (p *Process) leave(h *handover) {
@@ -98,7 +93,7 @@ func (in *Instance) handOver() {
 		mode:        in.cfg.Mode,
 		claims:      in.claims,
 		undelivered: in.undelivered,
-		tellLost:    in.eventsLost,
+		keep:        in.keepUndelivered,
 	}
 	if !in.process.leaving.Load() {
 		if in.cfg.StateDir != "" {

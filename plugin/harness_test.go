@@ -149,7 +149,10 @@ func startedIn(t *testing.T, p *Process, r *receiver, keys ...string) *Instance 
 		t.Fatal(err)
 	}
 	p.PreRegister(false)
-	in := assemble(p, cfg, r)
+	in, err := assemble(p, cfg, r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.instances = append(p.instances, in)
 	return in
 }

@@ -17,6 +17,7 @@ import (
 
 	"out_k8saudit/batch"
 	"out_k8saudit/batch/webhook"
+	"out_k8saudit/plugin/deadletter"
 	"out_k8saudit/plugin/record"
 )
 
@@ -31,6 +32,8 @@ type Instance struct {
 
 	client  client
 	backend *batch.Backend
+	dead    *deadletter.Dir // nil: none
+	resumed *resumed        // nil: nothing was left in it
 	stop    chan struct{}
 	readers sync.Pool // of *record.Reader
 	claims  *claims
@@ -71,12 +74,12 @@ func newInstance(p *Process, number int, get func(key string) string) (*Instance
 	if cfg.Instance == "" {
 		cfg.Instance = fmt.Sprintf("%d:%s", number, c.Host())
 	}
-	if err := makeFolder(cfg.StateDir); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("State_Dir: %w", err)
-	}
 	before := runtime.NumGoroutine()
-	in := assemble(p, cfg, c)
+	in, err := assemble(p, cfg, c)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	in.log.Debug("the process before this output", "goroutines", before)
 	in.log.Info("started, version " + p.Version + ", posts to " + c.Target() + ": " + settings(get))
 	return in, nil
@@ -108,8 +111,9 @@ func Check(get func(key string) string) error {
 	return err
 }
 
-// assemble puts an instance together around its client, and starts it.
-func assemble(p *Process, cfg *Config, c client) *Instance {
+// assemble puts an instance together around its client, and starts it. On error
+// the client is still the caller's.
+func assemble(p *Process, cfg *Config, c client) (*Instance, error) {
 	in := &Instance{
 		process: p,
 		cfg:     cfg,
@@ -122,6 +126,12 @@ func assemble(p *Process, cfg *Config, c client) *Instance {
 		panics:  map[panicKey]int{},
 	}
 	in.repeats = &repeats{log: in.log}
+	if err := errors.Join(makeFolder("State_Dir", cfg.StateDir), makeFolder("Dead_Letter_Dir", cfg.DeadLetterDir)); err != nil {
+		return nil, err
+	}
+	if err := in.openDeadLetters(); err != nil {
+		return nil, err
+	}
 	options := &record.Options{LogKey: cfg.LogKey, RestoreTimestamp: cfg.RestoreTimestamp}
 	in.readers.New = func() any { return record.NewReader(options) }
 	bounds := cfg.Batch
@@ -137,7 +147,8 @@ func assemble(p *Process, cfg *Config, c client) *Instance {
 	if err := in.backend.Run(in.stop); err != nil {
 		panic(err)
 	}
-	return in
+	in.resume()
+	return in, nil
 }
 
 // Exit ends the intake, sends what was taken, and blocks until the last request
@@ -154,6 +165,7 @@ func (in *Instance) Exit() {
 	before := in.backend.Stats()
 	close(in.stop)
 	in.backend.Shutdown(drain)
+	in.stopResumed()
 	in.client.Close()
 	in.repeats.flush()
 	in.logEnd(before.Pending, time.Since(start))
@@ -174,8 +186,7 @@ func (in *Instance) logEnd(pending uint64, took time.Duration) {
 		case in.process.leaving.Load():
 			text = "stopped at the end of Drain_Timeout; what was given up goes to the output that follows with the same destination"
 		case in.cfg.Mode == ModeBatch:
-			level = slog.LevelError
-			text = "stopped at the end of Drain_Timeout: what was given up is lost; raise Drain_Timeout, or use Mode blocking"
+			level, text = in.lossText()
 		default:
 			text = "stopped at the end of Drain_Timeout; what was given up is in chunks that Fluent Bit still has and sends again"
 		}
@@ -228,12 +239,6 @@ func (in *Instance) sendFailed(f batch.Failure) {
 		"error", f.Err, "events", f.Events, "bytes", f.Bytes, "tries", f.Tries, "retry_in", retry)
 }
 
-// rejected logs an event that is set aside, by name: an auditor will ask for it.
-func (in *Instance) rejected(event []byte, err error) bool {
-	in.log.Error("the webhook refuses this event for good: it is set aside and not sent again", "event", eventID(event), "bytes", len(event), "error", err)
-	return true
-}
-
 // healthChanged logs that the webhook is down or works again.
 func (in *Instance) healthChanged(from, to batch.Health) {
 	switch {
@@ -243,16 +248,6 @@ func (in *Instance) healthChanged(from, to batch.Health) {
 		in.repeats.tell(slog.LevelInfo, "up", "the webhook works again")
 	case to == batch.Slow:
 		in.repeats.tell(slog.LevelWarn, "slow", "the webhook is slow: a request has been under way for longer than Flush_Timeout; sending goes on")
-	}
-}
-
-// eventsLost logs what mode batch could not deliver before the drain time was
-// over, by name: an auditor will ask which events are missing. Those of mode
-// blocking are still in Fluent Bit's chunks.
-func (in *Instance) eventsLost(ev *batch.Events) {
-	for i := range ev.Len() {
-		e := ev.Event(i)
-		in.log.Error("an event is lost: Drain_Timeout is over", "event", eventID(e), "bytes", len(e))
 	}
 }
 

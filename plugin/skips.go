@@ -17,6 +17,7 @@ type skipLog struct {
 }
 
 func (s *skipLog) add(skip record.Skip) {
+	s.in.skipped(skip, s.tag)
 	attrs := []any{"reason", skip.Reason, "tag", s.tag, "offset", skip.Offset, "bytes", len(skip.Raw)}
 	if skip.Reason == record.Panicked {
 		s.in.log.Log(context.Background(), slog.LevelError, "reading a record panicked, it is skipped; please report this",

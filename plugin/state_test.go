@@ -271,6 +271,9 @@ func TestAStateThatCannotBeWrittenCostsNoEvent(t *testing.T) {
 		r := &receiver{}
 		in, log := started(t, r, "State_Dir", dir)
 		flush(in, chunk(event(0)))
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
 		stop(in)
 		if n := log.count("the state could not be written"); n != 1 {
 			t.Errorf("%d lines say so:\n%s", n, log)
@@ -279,23 +282,29 @@ func TestAStateThatCannotBeWrittenCostsNoEvent(t *testing.T) {
 	})
 }
 
-func TestAStateFolderThatCannotBeIsRefused(t *testing.T) {
+func TestAFolderThatCannotBeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for value, want := range map[string]string{
-		file:                             fmt.Sprintf("State_Dir %q: %q is no folder", file, file),
-		filepath.Join(file, "state"):     fmt.Sprintf("State_Dir %q: stat %s: not a directory", filepath.Join(file, "state"), filepath.Join(file, "state")),
-		filepath.Join(dir, "none/state"): fmt.Sprintf("State_Dir %q: there is no folder %q to make it in: make it", filepath.Join(dir, "none/state"), filepath.Join(dir, "none")),
-		"/proc/state":                    `State_Dir "/proc/state": `,
-	} {
-		_, err := ParseConfig(from("URL", "http://w/", "State_Dir", value))
-		if value == "/proc/state" && err == nil {
-			continue // root may write there as far as the kernel says
+	for _, key := range []string{"State_Dir", "Dead_Letter_Dir"} {
+		for value, want := range map[string]string{
+			file:                         "it is no folder: name one, or one that can be made",
+			filepath.Join(file, "state"): "stat " + filepath.Join(file, "state") + ": not a directory",
+		} {
+			_, err := ParseConfig(from("URL", "http://w/", key, value))
+			if want := fmt.Sprintf("%s %q: %s", key, value, want); err == nil || err.Error() != want {
+				t.Errorf("%v\nwant %s", err, want)
+			}
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
+		// Whether it can be made is known when it is made.
+		value := "/proc/none/state"
+		if _, err := ParseConfig(from("URL", "http://w/", key, value)); err != nil {
+			t.Error(err)
+		}
+		_, err := (&Process{Log: &logBuffer{}}).Init(from("URL", "http://127.0.0.1:1/", key, value))
+		if want := fmt.Sprintf("%s %q: mkdir /proc/none: ", key, value); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
@@ -305,7 +314,7 @@ func TestAStateFolderThatCannotBeIsRefused(t *testing.T) {
 }
 
 func TestTheStateFolderIsMade(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
+	dir := filepath.Join(t.TempDir(), "some", "state")
 	in, err := (&Process{Log: &logBuffer{}}).Init(from("URL", "http://127.0.0.1:1/", "State_Dir", dir))
 	if err != nil {
 		t.Fatal(err)

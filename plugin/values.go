@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -192,37 +191,33 @@ func printable(s string, limit int) string {
 	return quoted + cut
 }
 
-// setFolder takes a folder in which files can be made, or one that can be made in
-// a folder that exists. It makes nothing.
+// setFolder takes a folder in which files can be made, or one that is to be made.
+// It makes nothing.
 func setFolder(to *string, v string) error {
-	in := v
 	info, err := os.Stat(v)
-	if errors.Is(err, fs.ErrNotExist) {
-		in = filepath.Dir(v)
-		info, err = os.Stat(in)
-	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no folder %q to make it in: make it", in)
+		// made at the start
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%q is no folder", in)
-	}
-	if err := unix.Access(in, unix.W_OK|unix.X_OK); err != nil {
-		return fmt.Errorf("no file can be made in %q (%w): give the user that Fluent Bit runs as the right to", in, err)
+		return errors.New("it is no folder: name one, or one that can be made")
+	default:
+		if err := unix.Access(v, unix.W_OK|unix.X_OK); err != nil {
+			return fmt.Errorf("no file can be made in it (%w): give the user that Fluent Bit runs as the right to", err)
+		}
 	}
 	*to = v
 	return nil
 }
 
 // makeFolder makes a folder that setFolder has taken, for the user alone.
-func makeFolder(name string) error {
+func makeFolder(key, name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return fmt.Errorf("%s %q: %w", key, name, err)
 	}
 	return nil
 }
