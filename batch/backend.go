@@ -35,6 +35,8 @@ type Backend struct {
 	stopped  bool // the intake has ended
 	draining bool // Shutdown was called
 	overtime bool // the drain time is over
+	leaves   bool // what is given up is not lost
+	drainEnd time.Time
 	ended    bool // finished is closed
 
 	stats        Stats
@@ -50,8 +52,9 @@ type Backend struct {
 
 	health  health
 	learned sizeLimit
-	origins uint64   // batches cut so far
-	notes   []func() // what the observer is to be told once the lock is free
+	usual   time.Duration // what an accepted request takes lately; 0 before the first
+	origins uint64        // batches cut so far
+	notes   []func()      // what the observer is to be told once the lock is free
 
 	room chan struct{} // closed and replaced when events have left the buffer; nil while nobody waits
 	news chan struct{} // closed and replaced when the health changes
@@ -121,12 +124,18 @@ func (b *Backend) Run(stopCh <-chan struct{}) error {
 // drain has passed before that, the requests under way are cancelled and what
 // is left is given up. It may be called several times, at once, before Run or
 // instead of it (then everything taken is given up at once); every call returns
-// at the same point, which the first call's drain decides.
-func (b *Backend) Shutdown(drain time.Duration) {
+// at the same point, which the first call's drain and leave decide.
+//
+// With leave what is given up is not lost: its owner has it, and it will be sent
+// again. Then no request is begun that would probably be cut off, which a receiver
+// that stores first would have twice, and the end comes once the last one has
+// returned.
+func (b *Backend) Shutdown(drain time.Duration, leave bool) {
 	b.mu.Lock()
 	b.endIntakeLocked()
 	if !b.draining {
-		b.draining = true
+		b.draining, b.leaves = true, leave
+		b.drainEnd = time.Now().Add(drain)
 		switch {
 		case b.ended:
 		case !b.running:
@@ -137,6 +146,7 @@ func (b *Backend) Shutdown(drain time.Duration) {
 				b.overtimeLocked()
 				b.mu.Unlock()
 			})
+			b.dispatchLocked()
 		}
 	}
 	b.mu.Unlock()
@@ -180,6 +190,21 @@ func (b *Backend) overtimeLocked() {
 		b.giveUpLocked(p)
 	}
 	b.endIfDoneLocked()
+}
+
+// tooLateLocked says whether a request that is begun now would probably be cut off
+// at the end of the drain time, for nothing.
+func (b *Backend) tooLateLocked(now time.Time) bool {
+	return b.draining && b.leaves && b.drainEnd.Sub(now) < b.usual+b.usual/2
+}
+
+// noteDurationLocked learns what an accepted request takes: the longest of late.
+func (b *Backend) noteDurationLocked(took time.Duration) {
+	if took > b.usual {
+		b.usual = took
+	} else {
+		b.usual -= (b.usual - took) / 8
+	}
 }
 
 // giveUpLocked settles a batch as given up. The lock is let go while the

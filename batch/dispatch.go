@@ -25,6 +25,12 @@ func (b *Backend) dispatchLocked() {
 	}
 	for b.active < b.cfg.MaxConcurrentRequests {
 		now := time.Now()
+		if b.tooLateLocked(now) {
+			if b.active == 0 {
+				b.overtimeLocked()
+			}
+			return
+		}
 		due, ok := b.nextDueLocked(now)
 		if !ok {
 			return
@@ -124,6 +130,7 @@ func (b *Backend) send(p *pendingBatch) {
 	b.stats.Requests++
 	if err == nil {
 		b.stats.Batches++
+		b.noteDurationLocked(now.Sub(p.lastTry))
 		b.succeededLocked(p, now)
 		b.learnFromSuccessLocked(p)
 		b.settleLocked(p, accepted)

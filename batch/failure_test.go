@@ -92,7 +92,7 @@ func TestAFailedBatchIsRetriedByteForByteWhileTheOthersGoOn(t *testing.T) {
 		if first != last {
 			t.Errorf("the retry differs:\n%s\n%s", first, last)
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, eventRange(0, 9))
 		checkAccount(t, b, r)
 	})
@@ -126,7 +126,7 @@ func TestARequestThatIsOldMakesTheWebhookSlow(t *testing.T) {
 		if state, _ := b.Health(); state != Healthy || time.Since(start) != 14*time.Second {
 			t.Errorf("%v after %v, want healthy after 14s", state, time.Since(start))
 		}
-		b.Shutdown(time.Minute)
+		b.Shutdown(time.Minute, false)
 		wantGot(t, r, eventRange(1, 3))
 		checkAccount(t, b, r)
 	})
@@ -175,7 +175,7 @@ func TestTwoDifferentFailuresMakeTheWebhookDown(t *testing.T) {
 			t.Errorf("the probe was %v, want the batch that had not failed", got)
 		}
 		wantGot(t, r, eventRange(1, 4))
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		checkAccount(t, b, r)
 	})
 }
@@ -208,7 +208,7 @@ func TestOnePoisonBatchDoesNotMakeTheWebhookDown(t *testing.T) {
 		if tries < 11 || tries > 14 {
 			t.Errorf("the poison batch was tried %d times in 199 s", tries)
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, eventRange(1, 200))
 		checkAccount(t, b, r)
 	})
@@ -230,7 +230,7 @@ func TestTheOnlyBatchKeepsItsBackoffWhenTheWebhookCountsAsDown(t *testing.T) {
 			}
 			last = at
 		}
-		b.Shutdown(0)
+		b.Shutdown(0, false)
 		checkAccount(t, b, r)
 	})
 }
@@ -262,7 +262,7 @@ func TestPoisonBatchesWithoutOtherTrafficDoNotKeepTheGatesClosed(t *testing.T) {
 				if wait := time.Since(start); wait > 30*time.Second || poison == 1 && wait > 0 {
 					t.Errorf("the good event was accepted after %v", wait)
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				wantGot(t, r, []string{event(1)})
 				checkAccount(t, b, r)
 			})
@@ -310,7 +310,7 @@ func TestWhileDownOneProbeAtATimeOnTheBackoffSchedule(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		wantGot(t, r, eventRange(0, 4))
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		checkAccount(t, b, r)
 	})
 }
@@ -338,7 +338,7 @@ func TestOneBadBackendOfThreeLosesNothingAndKeepsTheGatesOpen(t *testing.T) {
 			deliver(t, b, eventRange(i*4, i*4+4)...)
 			time.Sleep(50 * time.Millisecond)
 		}
-		b.Shutdown(10 * time.Minute)
+		b.Shutdown(10*time.Minute, false)
 		wantGot(t, r, eventRange(0, 2000))
 		if downs > 5 {
 			t.Errorf("the webhook counted as down %d times", downs)
@@ -401,7 +401,7 @@ func TestRandomFaultsUnderConcurrentIntakeLoseNothing(t *testing.T) {
 			mu.Lock()
 			healed = true
 			mu.Unlock()
-			b.Shutdown(10 * time.Minute)
+			b.Shutdown(10*time.Minute, false)
 			wantGot(t, r, taken)
 			checkAccount(t, b, r)
 		})

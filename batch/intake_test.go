@@ -28,7 +28,7 @@ func TestBatchesAreCutByCount(t *testing.T) {
 		if got := r.sizes(); !slices.Equal(got, []int{4, 4, 1}) {
 			t.Errorf("after MaxWait: batches of %v, want [4 4 1]", got)
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, eventRange(0, 9))
 		checkAccount(t, b, r)
 	})
@@ -44,7 +44,7 @@ func TestBatchesAreCutByBytesOfTheBody(t *testing.T) {
 		for i := range 7 {
 			process(t, b, event(i))
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		if got := r.sizes(); !slices.Equal(got, []int{3, 3, 1}) {
 			t.Errorf("batches of %v, want [3 3 1]", got)
 		}
@@ -65,7 +65,7 @@ func TestARunOverTheBoundsIsCutIntoBatchesInOrder(t *testing.T) {
 		r := &receiver{}
 		b, _ := started(t, cfg, r)
 		deliver(t, b, eventRange(0, 8)...)
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		if got := r.sizes(); !slices.Equal(got, []int{3, 3, 2}) {
 			t.Errorf("batches of %v, want [3 3 2]", got)
 		}
@@ -84,7 +84,7 @@ func TestAnEventOverMaxBytesGoesAlone(t *testing.T) {
 		process(t, b, event(1))
 		process(t, b, large)
 		process(t, b, event(2))
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		if got := r.sizes(); !slices.Equal(got, []int{1, 1, 1}) {
 			t.Errorf("batches of %v, want [1 1 1]", got)
 		}
@@ -105,7 +105,7 @@ func TestAsynchronousEventsWaitForCompanyExactlyMaxWait(t *testing.T) {
 		if got := r.since(start); !slices.Equal(got, []time.Duration{time.Second}) {
 			t.Errorf("requests after %v, want one after 1s: MaxWait counts from the first event", got)
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, eventRange(1, 3))
 		checkAccount(t, b, r)
 	})
@@ -130,7 +130,7 @@ func TestDeliveredEventsDoNotWaitForCompany(t *testing.T) {
 		if got := d.Result(); got != (Result{Accepted: 1}) {
 			t.Errorf("delivery %+v, want 1 accepted", got)
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		checkAccount(t, b, r)
 	})
 }
@@ -171,7 +171,7 @@ func TestADeliverySettlesWhenItsLastEventIsAccepted(t *testing.T) {
 		if !isDone(d.Done()) {
 			t.Error("not settled by End with nothing pending")
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		checkAccount(t, b, r)
 	})
 }
@@ -210,7 +210,7 @@ func TestAFullBufferRefusesAllOfARunOrNothing(t *testing.T) {
 					t.Fatalf("one more: %v, want ErrFull", err)
 				}
 				close(hold)
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				wantGot(t, r, eventRange(0, 5))
 				checkAccount(t, b, r)
 			})
@@ -245,7 +245,7 @@ func TestIntakeWaitsForRoomUntilItsContextEnds(t *testing.T) {
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("there was room after %v, want 3s", took)
 		}
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
 		wantGot(t, r, eventRange(0, 3))
 		checkAccount(t, b, r)
 	})
@@ -268,7 +268,7 @@ func TestWhatIsLargerThanTheBufferIsTakenWhenItIsEmpty(t *testing.T) {
 		if err := b.NewDelivery().Add(context.Background(), fill(b, []string{large})); err != nil {
 			t.Errorf("waiting: %v", err)
 		}
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
 		wantGot(t, r, []string{event(1), large})
 		checkAccount(t, b, r)
 	})
@@ -283,7 +283,7 @@ func TestAnEmptyRunIsNeverSent(t *testing.T) {
 		if !isDone(d.Done()) {
 			t.Error("a delivery without events is not settled")
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		if len(r.requests) != 0 {
 			t.Errorf("%d requests", len(r.requests))
 		}
@@ -304,7 +304,7 @@ func TestNoMoreRequestsAtOnceThanAllowed(t *testing.T) {
 		for i := range 30 {
 			deliver(t, b, event(i))
 		}
-		b.Shutdown(time.Minute)
+		b.Shutdown(time.Minute, false)
 		if took := time.Since(start); took != 10*time.Second || r.most != 3 {
 			t.Errorf("30 requests of 1s took %v, %d at once; want 10s, 3 at once", took, r.most)
 		}
@@ -323,7 +323,7 @@ func TestThrottleBoundsTheRateAfterItsBurst(t *testing.T) {
 		for i := range 6 {
 			deliver(t, b, event(i))
 		}
-		b.Shutdown(time.Minute)
+		b.Shutdown(time.Minute, false)
 		want := []time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond}
 		if got := r.since(start); !slices.Equal(got, want) {
 			t.Errorf("requests after %v, want %v", got, want)
@@ -353,7 +353,7 @@ func TestManySmallRunsThatWaitDoNotHoldLargeSlices(t *testing.T) {
 			t.Errorf("96 small batches that wait hold %d bytes", held)
 		}
 		close(hold)
-		b.Shutdown(time.Minute)
+		b.Shutdown(time.Minute, false)
 		wantGot(t, r, eventRange(0, 100))
 		checkAccount(t, b, r)
 	})

@@ -6,6 +6,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,7 @@ func TestEventsAfterStopAreRefused(t *testing.T) {
 		if err := b.NewDelivery().Add(now(), fill(b, []string{event(4)})); !errors.Is(err, ErrStopped) {
 			t.Errorf("Add after stop: %v, want ErrStopped", err)
 		}
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
 		wantGot(t, r, []string{event(1), event(2)})
 		if !isDone(d.Done()) {
 			t.Error("the delivery taken before stop is not settled")
@@ -47,7 +48,7 @@ func TestShutdownWaitsForLastPOST(t *testing.T) {
 		close(stop)
 		returned := make(chan struct{})
 		go func() {
-			b.Shutdown(10 * time.Second)
+			b.Shutdown(10*time.Second, false)
 			close(returned)
 		}()
 		time.Sleep(9 * time.Second)
@@ -72,7 +73,7 @@ func TestStopSendsWhatWaitsForCompanyAtOnce(t *testing.T) {
 		start := time.Now()
 		process(t, b, event(1))
 		close(stop)
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
 		if took := time.Since(start); took != 0 {
 			t.Errorf("the drain took %v, want none of MaxWait", took)
 		}
@@ -105,7 +106,7 @@ func TestShutdownGivesUpWhenTheDrainTimeIsOver(t *testing.T) {
 		acknowledged = d
 		process(t, b, `{"auditID":"2"}`)
 		start := time.Now()
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
 		if took := time.Since(start); took != 10*time.Second {
 			t.Errorf("Shutdown took %v, want exactly the drain time of 10s", took)
 		}
@@ -132,7 +133,7 @@ func TestARequestAcceptedAfterTheDrainTimeCountsAsAccepted(t *testing.T) {
 		b, _ := started(t, testConfig(), r)
 		d := deliver(t, b, event(1))
 		start := time.Now()
-		b.Shutdown(2 * time.Second)
+		b.Shutdown(2*time.Second, false)
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("Shutdown took %v, want the 3s until the last request returned", took)
 		}
@@ -156,14 +157,14 @@ func TestShutdownSeveralTimesReturnsAtTheSamePoint(t *testing.T) {
 		for i := range 5 {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
-				b.Shutdown(time.Duration(10-i) * time.Second)
+				b.Shutdown(time.Duration(10-i)*time.Second, false)
 				if took := time.Since(start); took != 3*time.Second {
 					t.Errorf("call %d returned after %v, want 3s", i, took)
 				}
 			})
 		}
 		wg.Wait()
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("a call after the end took %v more", took-3*time.Second)
 		}
@@ -179,8 +180,8 @@ func TestShutdownInsteadOfRunGivesUpAtOnce(t *testing.T) {
 		d := deliver(t, b, event(1))
 		process(t, b, event(2))
 		start := time.Now()
-		b.Shutdown(10 * time.Second)
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
+		b.Shutdown(10*time.Second, false)
 		if took := time.Since(start); took != 0 {
 			t.Errorf("took %v", took)
 		}
@@ -202,7 +203,7 @@ func TestShutdownBeforeAnythingWasTaken(t *testing.T) {
 		r := &receiver{}
 		b, _ := started(t, testConfig(), r)
 		start := time.Now()
-		b.Shutdown(10 * time.Second)
+		b.Shutdown(10*time.Second, false)
 		if took := time.Since(start); took != 0 {
 			t.Errorf("took %v", took)
 		}
@@ -226,7 +227,7 @@ func TestEventsTakenBeforeRunAreSent(t *testing.T) {
 			t.Error("a second Run is no error")
 		}
 		<-d.Done()
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, []string{event(1)})
 		checkAccount(t, b, r)
 	})
@@ -257,7 +258,7 @@ func TestASenderPanicCostsNothingButItsBatchsRetry(t *testing.T) {
 			t.Error("the other delivery waits for the panicked one")
 		}
 		<-d1.Done()
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, []string{event(1), event(2)})
 		var p *PanicError
 		if len(failures) != 1 || !errors.As(failures[0].Err, &p) || p.Value != "broken sender" || len(p.Stack) == 0 {
@@ -299,8 +300,62 @@ func TestStopRacingWithIntakeLosesNothing(t *testing.T) {
 		}
 		close(stop)
 		wg.Wait()
-		b.Shutdown(time.Minute)
+		b.Shutdown(time.Minute, false)
 		wantGot(t, r, taken)
 		checkAccount(t, b, r)
+	}
+}
+
+func TestNoRequestIsBegunThatTheDrainTimeWouldCutOffWhenTheRestIsNotLost(t *testing.T) {
+	for _, tt := range []struct {
+		leave    bool
+		requests int
+		took     time.Duration
+	}{
+		{true, 2 * 2, 6 * time.Second},   // begun at 0 and 3 s; at 6 s only 4 s are left
+		{false, 2 * 4, 10 * time.Second}, // those begun at 9 s are cut off
+	} {
+		t.Run(fmt.Sprintf("leave %v", tt.leave), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.MaxConcurrentRequests = 2
+				cut := 0
+				var mu sync.Mutex
+				r := &receiver{answer: func(ctx context.Context, _ request) error {
+					select {
+					case <-time.After(3 * time.Second):
+						return nil
+					case <-ctx.Done():
+						mu.Lock()
+						cut++
+						mu.Unlock()
+						return ctx.Err()
+					}
+				}}
+				b, _ := started(t, cfg, r)
+				var all []*Delivery
+				deliver(t, b, event(1000)) // so that it is known how long one takes
+				time.Sleep(3 * time.Second)
+				for i := range 20 {
+					all = append(all, deliver(t, b, eventRange(i*4, i*4+4)...))
+				}
+				start := time.Now()
+				b.Shutdown(10*time.Second, tt.leave)
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("the drain took %v, want %v", took, tt.took)
+				}
+				if n := len(r.all()) - 1; n != tt.requests || tt.leave != (cut == 0) {
+					t.Errorf("%d requests, %d of them cut off; want %d", n, cut, tt.requests)
+				}
+				given := 0
+				for _, d := range all {
+					given += d.Result().GivenUp
+				}
+				if got := len(r.got()) - 1; got+given != 80 {
+					t.Errorf("%d accepted and %d given up of 80", got, given)
+				}
+				checkAccount(t, b, r)
+			})
+		})
 	}
 }

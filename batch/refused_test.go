@@ -112,7 +112,7 @@ func TestAnEventThatIsRefusedWhileOthersAreAcceptedIsSetAside(t *testing.T) {
 				if got := d.Result(); got != (Result{Rejected: 1}) {
 					t.Errorf("%+v, want one rejected", got)
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				wantGot(t, r, good)
 				if s := b.Stats(); s.Rejected != 1 {
 					t.Errorf("rejected %d, want 1", s.Rejected)
@@ -144,7 +144,7 @@ func TestAReceiverThatRefusesEverythingGetsNothingSetAside(t *testing.T) {
 				if s := b.Stats(); s.Accepted != taken || taken == 0 {
 					t.Errorf("accepted %d of %d", s.Accepted, taken)
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				checkAccount(t, b, r)
 			})
 		})
@@ -167,7 +167,7 @@ func TestAnEventIsNotSetAsideForWhatIsNoFaultOfIts(t *testing.T) {
 				if d.Pending() != 1 {
 					t.Error("the event is settled")
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				wantGot(t, r, good)
 				checkAccount(t, b, r)
 			})
@@ -196,7 +196,7 @@ func TestAnEventThatCannotBeKeptElsewhereIsNotSetAside(t *testing.T) {
 		if got := d.Result(); got != (Result{Rejected: 1}) {
 			t.Errorf("%+v, want one rejected", got)
 		}
-		b.Shutdown(time.Second)
+		b.Shutdown(time.Second, false)
 		wantGot(t, r, good)
 		checkAccount(t, b, r)
 	})
@@ -248,7 +248,7 @@ func TestAnEventThatIsTooLargeGoesOnSmaller(t *testing.T) {
 				if d.Pending() != 0 {
 					t.Error("the delivery is not settled")
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				wantGot(t, r, good)
 				checkAccount(t, b, r)
 			})

@@ -53,7 +53,7 @@ func TestASizeThatIsRefusedIsFoundAndRemembered(t *testing.T) {
 				if err == status(413) && failures > batches/20 {
 					t.Errorf("%d refusals in %d accepted batches: the size was not remembered", failures, batches)
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				checkAccount(t, b, r)
 			})
 		})
@@ -82,7 +82,7 @@ func TestAReceiverThatRefusesEverythingGetsNoStormOfSplits(t *testing.T) {
 				if s := b.Stats(); s.Accepted != taken {
 					t.Errorf("accepted %d of %d", s.Accepted, taken)
 				}
-				b.Shutdown(time.Second)
+				b.Shutdown(time.Second, false)
 				checkAccount(t, b, r)
 			})
 		})
@@ -138,7 +138,7 @@ func TestAPoisonEventIsIsolatedWithFewExtraRequests(t *testing.T) {
 					if got := bad.Result().Accepted; got != n-1 {
 						t.Errorf("%d of the %d good events settled", got, n-1)
 					}
-					b.Shutdown(time.Second)
+					b.Shutdown(time.Second, false)
 					checkAccount(t, b, r)
 				})
 			})

@@ -164,7 +164,7 @@ func (in *Instance) Exit() {
 	start := time.Now()
 	before := in.backend.Stats()
 	close(in.stop)
-	in.backend.Shutdown(drain)
+	in.backend.Shutdown(drain, in.cfg.Mode == ModeBlocking || in.dead != nil || in.process.leaving.Load())
 	in.stopResumed()
 	in.client.Close()
 	in.repeats.flush()
