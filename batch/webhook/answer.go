@@ -96,7 +96,8 @@ func parseRetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 // costs the connection, nothing else. cancel is the request's.
 func finish(resp *http.Response, wantMessage bool, cancel func()) (message []byte) {
 	defer resp.Body.Close()
-	if resp.Body == http.NoBody {
+	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
+		// After a 101 the body is the bare connection, which no context bounds.
 		return nil
 	}
 	defer time.AfterFunc(answerPatience, cancel).Stop()

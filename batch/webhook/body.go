@@ -5,11 +5,16 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http/httptrace"
 	"sync"
 )
+
+// errBrokenOff is a POST over HTTP/2 that the receiver gave up while it was being sent.
+var errBrokenOff = errors.New("the receiver broke the HTTP/2 request off (RST_STREAM or GOAWAY) after its body was begun")
 
 // loan is one body lent to net/http for one Send.
 //
@@ -74,12 +79,35 @@ func (g guardedReader) Read(p []byte) (int, error) {
 func (g guardedReader) Close() error { return nil }
 
 // another is the body of a further attempt (http.Request.GetBody).
+//
+// Over HTTP/1.1 net/http asks for it only if no byte of the request was written. Over
+// HTTP/2 it does so after RST_STREAM and GOAWAY as well, PROTOCOL_ERROR among them, from
+// a receiver that may have read the body and stored it. There a body of which anything
+// was read is not given out again: whoever sent it decides.
 func (l *loan) another() (io.ReadCloser, error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.overHTTP2() && l.wasRead() {
+		return nil, errBrokenOff
+	}
 	r := bytes.NewReader(l.body)
 	l.readers = append(l.readers, r)
-	l.mu.Unlock()
 	return l.lent(r), nil
+}
+
+// overHTTP2 reports whether the last attempt was over HTTP/2.
+func (l *loan) overHTTP2() bool {
+	conn, ok := l.conn.(*tls.Conn)
+	return ok && conn.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+func (l *loan) wasRead() bool {
+	for _, r := range l.readers {
+		if r.Len() < len(l.body) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *loan) gotConn(info httptrace.GotConnInfo) {

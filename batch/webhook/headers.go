@@ -18,6 +18,7 @@ var ownHeaders = map[string]string{
 	"Content-Type":        "it is application/json, for that is what the body is",
 	"Expect":              "it is not supported",
 	"Host":                "it is the URL's host; for the name in the certificate use Server_Name",
+	"Idempotency-Key":     "it would be the same for all requests, which are then taken for one",
 	"Keep-Alive":          "connections are kept by themselves",
 	"Proxy-Authorization": "use Proxy_URL",
 	"Proxy-Connection":    "connections are kept by themselves",
@@ -25,6 +26,7 @@ var ownHeaders = map[string]string{
 	"Trailer":             "it is not supported",
 	"Transfer-Encoding":   "it is the body's",
 	"Upgrade":             "it is not supported",
+	"X-Idempotency-Key":   "it would be the same for all requests, which are then taken for one",
 }
 
 // checkHeaders checks cfg.Headers; d is nil if it is not known where they go. The

@@ -137,3 +137,16 @@ func TestAuthorizationBesideAKubeconfigsCredentials(t *testing.T) {
 		}
 	}
 }
+
+// net/http sends a POST with one of these again, on its own, when the answer to it was
+// lost; and a receiver that knows them takes all requests for the same one.
+func TestAnIdempotencyKeyIsRefused(t *testing.T) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		cfg := config("http://webhook")
+		cfg.Headers = []Header{{strings.ToLower(name), "1"}}
+		_, err := New(cfg)
+		if want := "Headers: " + name + " cannot be set: it would be the same for all requests, which are then taken for one"; err == nil || err.Error() != want {
+			t.Errorf("\n got %v\nwant %s", err, want)
+		}
+	}
+}

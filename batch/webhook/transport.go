@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -64,7 +65,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(cfg.HTTP2)
-	c := &connections{}
+	c := &connections{http2: cfg.HTTP2}
 	if len(rc.CAData) == 0 && rc.CAFile != "" {
 		c.caFile = rc.CAFile
 		if c.ca, _, err = readCA(d.names.ca, c.caFile); err != nil {
@@ -97,6 +98,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 // file of certificate authorities has changed.
 type connections struct {
 	current atomic.Pointer[http.Transport]
+	http2   bool
 	caFile  string
 
 	mu sync.Mutex // guards ca, and the replacing
@@ -110,6 +112,9 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 			c.reloadCA(t)
 		}
+	}
+	if err != nil && c.http2 {
+		c.replace(t, t.Clone())
 	}
 	return resp, err
 }
@@ -134,6 +139,18 @@ func (c *connections) reloadCA(used *http.Transport) {
 	used.CloseIdleConnections()
 }
 
+// replace makes next the transport of the requests to come, unless used is it no more.
+// What is under way on used goes on.
+//
+// It follows each failure over HTTP/2: the streams of a connection that has not answered
+// in time end a little after their requests, so that it is not idle yet when the idle ones
+// are closed, and a new request would be put on it again.
+func (c *connections) replace(used, next *http.Transport) {
+	if c.current.CompareAndSwap(used, next) {
+		used.CloseIdleConnections()
+	}
+}
+
 func (c *connections) closeIdle() { c.current.Load().CloseIdleConnections() }
 
 // boundToLife ends dials and connections with life. net/http itself ends idle
@@ -148,7 +165,9 @@ func boundToLife(dial dialFunc, life context.Context) dialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &boundConn{Conn: conn, forget: context.AfterFunc(life, func() { conn.Close() })}, nil
+		c := &boundConn{Conn: conn, over: make(chan struct{})}
+		c.forget = context.AfterFunc(life, func() { c.end(); conn.Close() })
+		return c, nil
 	}
 }
 
@@ -158,20 +177,47 @@ type boundConn struct {
 	net.Conn
 	forget func() bool
 	lost   atomic.Pointer[error]
+
+	once sync.Once
+	over chan struct{} // closed once nothing more will be read
 }
 
 func (c *boundConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if err != nil && !errors.Is(err, net.ErrClosed) {
-		c.lost.CompareAndSwap(nil, &err)
+	if err != nil {
+		if !errors.Is(err, net.ErrClosed) {
+			c.lost.CompareAndSwap(nil, &err)
+		}
+		c.end()
+	}
+	return n, err
+}
+
+// Write does not return an error of the other side's making before all that it said has
+// been read, or for answerPatience. A receiver that refuses a body half read closes with
+// the rest unread, which resets the connection: net/http gives up at the failed write,
+// while the status that says why (413, a TLS alert) waits to be read.
+func (c *boundConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		patience := time.NewTimer(answerPatience)
+		defer patience.Stop()
+		select {
+		case <-c.over:
+		case <-patience.C:
+		}
 	}
 	return n, err
 }
 
 func (c *boundConn) Close() error {
 	c.forget()
+	c.end()
 	return c.Conn.Close()
 }
+
+// end tells that nothing more will be read.
+func (c *boundConn) end() { c.once.Do(func() { close(c.over) }) }
 
 // lostBy returns why reading from conn failed, nil if it did not. net/http often says
 // less: while a body is being written its read loop may be the first to see a reset; it
