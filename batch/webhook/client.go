@@ -52,7 +52,9 @@ func newClient(cfg Config, dial dialFunc) (*Client, error) {
 	c := &Client{timeout: cfg.RequestTimeout, dest: d, secrets: d.secrets(), http2: cfg.HTTP2, gzip: cfg.Gzip}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	if d.tokenFile != "" {
-		c.token = newTokenFile(d.names.token, d.tokenFile)
+		if c.token, err = newTokenFile(d.names.token, d.tokenFile, cfg.Warn); err != nil {
+			return nil, err
+		}
 	}
 	if c.rt, c.tr, err = newRoundTripper(&cfg, d, c.token, dial, c.life); err != nil {
 		return nil, err
@@ -134,8 +136,13 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 	if ok {
 		return nil
 	}
-	if resp.StatusCode >= 500 {
+	switch {
+	case resp.StatusCode >= 500:
 		// Behind a balancer an idle connection leads to the same backend again.
+		c.tr.closeIdle()
+	case c.dest.hasClientCertificate() && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden):
+		// A connection keeps the client certificate that it was made with, which may
+		// have expired since, or be replaced.
 		c.tr.closeIdle()
 	}
 	return c.refused(resp, message, body)

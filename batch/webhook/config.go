@@ -25,16 +25,19 @@ type Config struct {
 	// it can say itself: the certificates, the credentials and the proxy. The server,
 	// user and proxy of its current context are used; the environment changes nothing
 	// (but for the proxy, if it names none). Relative paths start at its own folder.
-	// Exec and auth-provider users are refused. As for every Kubernetes client,
+	// The file itself is read at New only, the files that it names are read again like
+	// those of the keys below. Exec and auth-provider users are refused. As for every Kubernetes client,
 	// credentials go to an https server only.
 	ConfigFile string
 
 	// CAFile (key CA_File) holds the PEM certificates that may sign the webhook's;
-	// empty: the system's. Read at New, and again after a webhook's certificate
-	// could not be verified.
+	// empty: the system's. A replaced file is used within a minute, and at once after a
+	// webhook's certificate could not be verified: that POST fails, the next one has the
+	// new certificates. Connections made on the old ones are then given up once idle.
 	CAFile string
 	// CertFile and KeyFile (keys Cert_File, Key_File) are the client certificate,
-	// PEM, both or neither. Read again for new connections.
+	// PEM, both or neither. Replaced files are used for the next new connection; a 401
+	// or 403 makes the next POST have one.
 	CertFile, KeyFile string
 	// ServerName (key Server_Name) is the name to expect in the webhook's
 	// certificate; empty: the URL's host.
@@ -43,7 +46,8 @@ type Config struct {
 	InsecureSkipVerify bool
 
 	// BearerTokenFile (key Bearer_Token_File) holds the token for the
-	// Authorization header. Read again within a minute, and at once after a 401.
+	// Authorization header. A replaced file is used within a minute, and for the next
+	// POST after a 401.
 	BearerTokenFile string
 	// Username and Password (keys HTTP_User, HTTP_Passwd) go out as basic
 	// authentication (RFC 7617), both or neither, and not with a token.
@@ -73,6 +77,13 @@ type Config struct {
 	// has a write buffer of that size, so that one write hands a body to the kernel.
 	// A larger body is sent all the same, in pieces. At least 1.
 	MaxBodyBytes int
+
+	// Warn is told of a file above that was replaced by one that cannot be used: the key,
+	// the path and what is wrong, never what the file holds. The last good one stays in
+	// use meanwhile. It is called once for each such fault, from Send's goroutine or a
+	// connection's, and must neither block nor call the Client. Nil: nobody is told,
+	// but for the errors of the POSTs that fail for it.
+	Warn func(error)
 
 	// UserAgent is the User-Agent header, such as "out_k8saudit/1.2.3".
 	UserAgent string
@@ -250,18 +261,30 @@ func (d *destination) checkFiles(f *faults) {
 		_, err := parseCA(d.names.ca+"-data", "it", tls.CAData)
 		f.add(err)
 	case tls.CAFile != "":
-		_, _, err := readCA(d.names.ca, tls.CAFile)
+		_, err := readCA(d.names.ca, tls.CAFile)
 		f.add(err)
 	}
-	cert := &pemSource{key: d.names.cert, file: tls.CertFile, data: tls.CertData}
-	key := &pemSource{key: d.names.key, file: tls.KeyFile, data: tls.KeyData}
+	cert, key := d.clientCertificate()
 	if (cert.file != "" || len(cert.data) > 0) && (key.file != "" || len(key.data) > 0) {
-		f.add(checkKeyPair(cert, key))
+		_, err := readKeyPair(cert, key)
+		f.add(err)
 	}
 	if d.tokenFile != "" {
 		_, err := readToken(d.names.token, d.tokenFile)
 		f.add(err)
 	}
+}
+
+// clientCertificate is where the client certificate and its key are, if there are any.
+func (d *destination) clientCertificate() (cert, key *pemSource) {
+	tls := &d.rest.TLSClientConfig
+	return &pemSource{key: d.names.cert, file: tls.CertFile, data: tls.CertData},
+		&pemSource{key: d.names.key, file: tls.KeyFile, data: tls.KeyData}
+}
+
+// hasClientCertificate reports whether a receiver that asks for one gets one.
+func (d *destination) hasClientCertificate() bool {
+	return d.rest.CertFile != "" || len(d.rest.CertData) > 0
 }
 
 // secrets are the credentials in d that do not change, in every form that a receiver or
@@ -287,7 +310,7 @@ func (d *destination) refusedHint() string {
 		return "the token of the user in Webhook_Config_File is not accepted"
 	case d.rest.Username != "":
 		return "the user name and password are not accepted"
-	case d.rest.CertFile != "" || len(d.rest.CertData) > 0:
+	case d.hasClientCertificate():
 		return "the client certificate alone is not accepted"
 	}
 	return d.names.none

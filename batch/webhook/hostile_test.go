@@ -99,6 +99,55 @@ type cutConn struct{ net.Conn }
 
 func (*cutConn) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
+// TLS says goodbye when a connection is closed, into one that the other side has reset:
+// that waits for nothing.
+func TestClosingABrokenTLSConnectionWaitsForNothing(t *testing.T) {
+	a := newAuthority(t, "ours")
+	pair := pairFor(t, a, "webhook")
+	ca := file(t, a.pem)
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		cfg := config("https://webhook")
+		cfg.CAFile = ca
+		c, err := newClient(cfg, func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() {
+				server := tls.Server(there, &tls.Config{Certificates: []tls.Certificate{pair}})
+				readRequest(server)
+				time.Sleep(time.Minute / 4) // until its write has returned
+				broken.Store(true)
+				_ = server.CloseWrite()
+				untilClosed(there)
+			}()
+			return &breakingConn{here, &broken}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		start := time.Now()
+		if err := c.Send(t.Context(), []byte(list)); !errors.Is(err, io.EOF) {
+			t.Errorf("got %v, want io.EOF", err)
+		}
+		if took := time.Since(start); took != time.Minute/4 {
+			t.Errorf("took %v, want 15s", took)
+		}
+	})
+}
+
+// breakingConn takes no bytes once it is broken.
+type breakingConn struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c *breakingConn) Write(b []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, syscall.EPIPE
+	}
+	return c.Conn.Write(b)
+}
+
 // A 2xx counts when its header is complete, whatever becomes of its body: the receiver
 // has said what it had to say.
 func TestAnAcceptedPOSTWhoseAnswerIsCutIsAccepted(t *testing.T) {

@@ -46,6 +46,12 @@ func newAuthority(t *testing.T, name string) *authority {
 // issue returns certificate and key as PEM.
 func (a *authority) issue(t *testing.T, name string) (certPEM, keyPEM string) {
 	t.Helper()
+	return a.issueWith(t, name, func(*x509.Certificate) {})
+}
+
+// issueWith is issue of a certificate that change has had its hands on.
+func (a *authority) issueWith(t *testing.T, name string, change func(*x509.Certificate)) (certPEM, keyPEM string) {
+	t.Helper()
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -56,12 +62,24 @@ func (a *authority) issue(t *testing.T, name string) (certPEM, keyPEM string) {
 	} else {
 		template.DNSNames = []string{name}
 	}
+	change(template)
 	_, key, certPEM := sign(t, template, a)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return certPEM, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// pairWith is the pair of such a certificate for 127.0.0.1.
+func pairWith(t *testing.T, a *authority, change func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
+	certPEM, keyPEM := a.issueWith(t, "127.0.0.1", change)
+	pair, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
 }
 
 func sign(t *testing.T, template *x509.Certificate, by *authority) (*x509.Certificate, *ecdsa.PrivateKey, string) {
@@ -75,7 +93,12 @@ func sign(t *testing.T, template *x509.Certificate, by *authority) (*x509.Certif
 	}
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	// From before the year 2000, where synctest's clock begins.
-	template.NotBefore, template.NotAfter = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), time.Now().Add(time.Hour)
+	if template.NotBefore.IsZero() {
+		template.NotBefore = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
 	if err != nil {
 		t.Fatal(err)

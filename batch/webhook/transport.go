@@ -67,10 +67,19 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 	protocols.SetHTTP2(cfg.HTTP2)
 	c := &connections{http2: cfg.HTTP2}
 	if len(rc.CAData) == 0 && rc.CAFile != "" {
-		c.caFile = rc.CAFile
-		if c.ca, _, err = readCA(d.names.ca, c.caFile); err != nil {
+		c.ca, err = newRotated(func() (authorities, error) { return readCA(d.names.ca, rc.CAFile) }, cfg.Warn)
+		if err != nil {
 			return nil, nil, err
 		}
+		c.trusted, c.checked = c.ca.good.pem, time.Now()
+		tlsConfig.RootCAs = c.ca.good.pool
+	}
+	if cert, key := d.clientCertificate(); cert.file != "" && len(cert.data) == 0 && key.file != "" && len(key.data) == 0 {
+		// client-go reads these again, too, but a broken one would end delivery.
+		if c.pair, err = newRotated(func() (*tls.Certificate, error) { return readKeyPair(cert, key) }, cfg.Warn); err != nil {
+			return nil, nil, err
+		}
+		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.pair.read(), nil }
 	}
 	c.current.Store(&http.Transport{
 		Proxy:                  d.proxy,
@@ -99,56 +108,73 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 type connections struct {
 	current atomic.Pointer[http.Transport]
 	http2   bool
-	caFile  string
+	pair    *rotated[*tls.Certificate] // nil: no client certificate, or not of files
+	ca      *rotated[authorities]      // nil: not of a file
 
-	mu sync.Mutex // guards ca, and the replacing
-	ca []byte
+	mu      sync.Mutex // guards the following
+	trusted []byte     // the authorities of current
+	checked time.Time  // when their file was read
 }
 
 func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.checkCA(filePeriod)
 	t := c.current.Load()
 	resp, err := t.RoundTrip(req)
-	if err != nil && c.caFile != "" {
-		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-			c.reloadCA(t)
-		}
+	if err == nil {
+		return resp, nil
 	}
-	if err != nil && c.http2 {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		// It serves the next POST; this one is tried again by whoever sent it.
+		c.checkCA(0)
+	}
+	if c.http2 {
 		c.replace(t, t.Clone())
 	}
-	return resp, err
+	return nil, err
 }
 
-// reloadCA replaces used by a transport that trusts what that file holds now, if that
-// is something else and valid. It serves the next POST; the one that failed is tried
-// again by whoever sent it.
-func (c *connections) reloadCA(used *http.Transport) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current.Load() != used {
-		return // another POST was here first
-	}
-	ca, pool, err := readCA("", c.caFile)
-	if err != nil || bytes.Equal(ca, c.ca) {
+// checkCA replaces the transport by one that trusts what the file of authorities holds
+// now, if that was read longer ago than age and is something else. What is under way on
+// the old one goes on.
+func (c *connections) checkCA(age time.Duration) {
+	if c.ca == nil {
 		return
 	}
-	t := used.Clone()
-	t.TLSClientConfig.RootCAs = pool
-	c.ca = ca
-	c.current.Store(t)
-	used.CloseIdleConnections()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Sub(c.checked) < age {
+		return
+	}
+	c.checked = now
+	ca := c.ca.read()
+	if bytes.Equal(ca.pem, c.trusted) {
+		return
+	}
+	for {
+		used := c.current.Load()
+		next := used.Clone()
+		next.TLSClientConfig.RootCAs = ca.pool
+		if c.replace(used, next) {
+			break
+		}
+	}
+	c.trusted = ca.pem
 }
 
-// replace makes next the transport of the requests to come, unless used is it no more.
+// replace makes next the transport of the requests to come, unless used is it no more,
+// and reports whether it did.
 // What is under way on used goes on.
 //
 // It follows each failure over HTTP/2: the streams of a connection that has not answered
 // in time end a little after their requests, so that it is not idle yet when the idle ones
 // are closed, and a new request would be put on it again.
-func (c *connections) replace(used, next *http.Transport) {
-	if c.current.CompareAndSwap(used, next) {
-		used.CloseIdleConnections()
+func (c *connections) replace(used, next *http.Transport) bool {
+	if !c.current.CompareAndSwap(used, next) {
+		return false
 	}
+	used.CloseIdleConnections()
+	return true
 }
 
 func (c *connections) closeIdle() { c.current.Load().CloseIdleConnections() }
@@ -208,6 +234,13 @@ func (c *boundConn) Write(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// SetWriteDeadline is what crypto/tls does before its goodbye, a write within Close that
+// must not wait: whoever closes reads no more. Nobody else sets one.
+func (c *boundConn) SetWriteDeadline(t time.Time) error {
+	c.end()
+	return c.Conn.SetWriteDeadline(t)
 }
 
 func (c *boundConn) Close() error {
