@@ -123,6 +123,8 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 		causes := []error{err}
 		if cause := context.Cause(ctx); cause != nil {
 			causes[0] = cause // whatever the connection says that was broken off for it
+		} else if alert := alertOn(l.connection()); alert != nil {
+			causes[0] = alert
 		} else if lost := lostBy(l.connection()); lost != nil && !errors.Is(err, lost) {
 			causes = append(causes, lost)
 		}
@@ -187,7 +189,11 @@ func (c *Client) noAnswer(body []byte, causes ...error) error {
 		// that an event may well hold too, as "connection refused".
 		body = nil
 	}
-	return &transportError{text: c.post() + excerpt([]byte(text), maxErrorText, c.hidden(), body), causes: causes}
+	text = c.post() + excerpt([]byte(text), maxErrorText, c.hidden(), body)
+	if hint := c.tlsHint(causes[0]); hint != "" {
+		text += " (" + hint + ")"
+	}
+	return &transportError{text: text, causes: causes}
 }
 
 // refused makes the error of an answer other than 2xx.

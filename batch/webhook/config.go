@@ -105,7 +105,7 @@ type destination struct {
 
 // names is where settings were written, for errors.
 type names struct {
-	url, ca, cert, key, token string
+	url, ca, cert, key, token, serverName string
 
 	user        string // of basic authentication
 	credentials string // the remedy for credentials in a wrong place
@@ -114,7 +114,7 @@ type names struct {
 }
 
 var ownNames = names{
-	url: "URL", ca: "CA_File", cert: "Cert_File", key: "Key_File", token: "Bearer_Token_File",
+	url: "URL", ca: "CA_File", cert: "Cert_File", key: "Key_File", token: "Bearer_Token_File", serverName: "Server_Name",
 	user:        "HTTP_User",
 	credentials: "HTTP_User and HTTP_Passwd",
 	redirect:    "set URL to where it leads",

@@ -30,7 +30,7 @@ func (cfg *Config) fromKubeconfig(f *faults) *destination {
 	d := &destination{
 		names: names{
 			url: name + ": server", ca: name + ": certificate-authority", cert: name + ": client-certificate",
-			key: name + ": client-key", token: name + ": tokenFile",
+			key: name + ": client-key", token: name + ": tokenFile", serverName: name + ": tls-server-name",
 			user:        "the username in Webhook_Config_File",
 			credentials: "the username and password of its user",
 			redirect:    "set the server in Webhook_Config_File to where it leads",

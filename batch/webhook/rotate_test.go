@@ -202,7 +202,7 @@ func TestAReplacedFileIsUsedWithinAMinute(t *testing.T) {
 			time.Sleep(filePeriod/3 - 1) // no connection is idle for long enough to be closed
 			send()
 		}
-		time.Sleep(3)
+		time.Sleep(3 * time.Nanosecond)
 		send()
 		want := []string{"Bearer old old", "Bearer old old", "Bearer old old", "Bearer old old", "Bearer fresh fresh"}
 		if !slices.Equal(came, want) {

@@ -252,6 +252,23 @@ func (c *boundConn) Close() error {
 // end tells that nothing more will be read.
 func (c *boundConn) end() { c.once.Do(func() { close(c.over) }) }
 
+// alertOn returns the TLS alert that the other side ended conn with, nil if it did not.
+// conn has failed a request. net/http may know nothing of an alert that meets the writing
+// of a body: it fails at the write. Over HTTP/2 it does, and conn may live.
+func alertOn(conn net.Conn) error {
+	c, ok := conn.(*tls.Conn)
+	if !ok || c.ConnectionState().NegotiatedProtocol == "h2" {
+		return nil
+	}
+	// crypto/tls repeats an alert to each further Read, and that Read ends at once.
+	_ = c.SetReadDeadline(time.Now())
+	_, err := c.Read(make([]byte, 1))
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		return alert
+	}
+	return nil
+}
+
 // lostBy returns why reading from conn failed, nil if it did not. net/http often says
 // less: while a body is being written its read loop may be the first to see a reset; it
 // closes the connection, and the POST fails with "use of closed network connection".
