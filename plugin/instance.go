@@ -67,7 +67,12 @@ type counts struct {
 
 // newInstance makes an instance of its keys. On error nothing is left behind.
 func newInstance(p *Process, number int, get func(key string) string) (*Instance, error) {
-	cfg, c, err := configure(p.Version, get)
+	var made atomic.Pointer[Instance]
+	cfg, c, err := configure(p.Version, get, func(err error) {
+		if in := made.Load(); in != nil {
+			in.log.Warn("a file that was replaced cannot be used", "error", err)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +85,18 @@ func newInstance(p *Process, number int, get func(key string) string) (*Instance
 		c.Close()
 		return nil, err
 	}
+	made.Store(in)
 	in.log.Debug("the process before this output", "goroutines", before)
 	in.log.Info("started, version " + p.Version + ", posts to " + c.Target() + ": " + settings(get))
 	return in, nil
 }
 
 // configure reads the keys and makes the client of them. The error joins the
-// faults of both.
-func configure(version string, get func(key string) string) (*Config, *webhook.Client, error) {
+// faults of both. See webhook.Config for warn.
+func configure(version string, get func(key string) string, warn func(error)) (*Config, *webhook.Client, error) {
 	cfg, err := ParseConfig(get)
 	cfg.Webhook.UserAgent = "out_k8saudit/" + version
+	cfg.Webhook.Warn = warn
 	c, more := webhook.New(cfg.Webhook)
 	if err := errors.Join(err, more); err != nil {
 		if c != nil {
@@ -104,7 +111,7 @@ func configure(version string, get func(key string) string) (*Config, *webhook.C
 // that they name included, without starting anything or connecting to anyone.
 // See ParseConfig for get and the error.
 func Check(get func(key string) string) error {
-	_, c, err := configure("check", get)
+	_, c, err := configure("check", get, nil)
 	if err == nil {
 		c.Close()
 	}

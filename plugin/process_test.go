@@ -2,9 +2,12 @@ package plugin
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,5 +166,46 @@ func TestAnInstanceOfAKubeconfigIsNamedAfterItsServer(t *testing.T) {
 	want := "[output:k8saudit:0:webhook.example:8443] started, version test, posts to https://webhook.example:8443/audit: webhook_config_file=" + kubeconfig + " "
 	if log.count(want) != 1 || log.count("secret") != 0 {
 		t.Errorf("want %s in\n%s", want, log)
+	}
+}
+
+// waitingLog closes seen once it holds text.
+type waitingLog struct {
+	logBuffer
+	text string
+	once sync.Once
+	seen chan struct{}
+}
+
+func (l *waitingLog) Write(p []byte) (int, error) {
+	n, err := l.logBuffer.Write(p)
+	if l.count(l.text) > 0 {
+		l.once.Do(func() { close(l.seen) })
+	}
+	return n, err
+}
+
+func TestAFileThatIsReplacedByABrokenOneIsToldOf(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("good"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = os.WriteFile(token, nil, 0o600)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	log := &waitingLog{text: "a file that was replaced cannot be used", seen: make(chan struct{})}
+	in, err := (&Process{Log: log}).Init(from("URL", server.URL, "Insecure_Skip_Verify", "On", "Bearer_Token_File", token,
+		"Initial_Backoff", "10ms", "Max_Backoff", "10ms", "Drain_Timeout", "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go in.Flush(chunk(event(0)), "t")
+	<-log.seen
+	in.Exit()
+	if want := `[output:k8saudit:0:` + strings.TrimPrefix(server.URL, "https://") + `] a file that was replaced cannot be used error="Bearer_Token_File: `; log.count(want) != 1 || log.count(token) < 1 {
+		t.Errorf("want once %s:\n%s", want, log)
 	}
 }
