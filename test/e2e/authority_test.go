@@ -68,9 +68,15 @@ func (a *authority) write(file, kind string, der []byte) {
 // issue makes a certificate, of a server if there are hosts and else of a client.
 func (a *authority) issue(name string, hosts ...string) (certFile, keyFile string) {
 	a.t.Helper()
+	return a.issueUntil(a.cert.NotAfter, name, hosts...)
+}
+
+// issueUntil is issue of a certificate that is valid until end.
+func (a *authority) issueUntil(end time.Time, name string, hosts ...string) (certFile, keyFile string) {
+	a.t.Helper()
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+		NotBefore: a.cert.NotBefore, NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if len(hosts) > 0 {
