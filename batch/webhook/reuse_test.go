@@ -221,3 +221,41 @@ func TestCloseEndsATLSHandshake(t *testing.T) {
 		}
 	})
 }
+
+// A connection that is idle does not pin an address that the webhook's name has left.
+func TestIdleConnectionsAreClosedAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialled := 0
+		c, err := newClient(config("http://webhook"), func(context.Context, string, string) (net.Conn, error) {
+			dialled++
+			here, there := net.Pipe()
+			go func() {
+				defer there.Close()
+				for {
+					readRequest(there)
+					if _, err := io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
+						return
+					}
+				}
+			}()
+			return here, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			idle time.Duration
+			want int
+		}{{0, 1}, {idleTimeout - 1, 1}, {idleTimeout, 2}} {
+			time.Sleep(tt.idle)
+			synctest.Wait()
+			if err := c.Send(t.Context(), []byte(list)); err != nil {
+				t.Error(err)
+			}
+			if dialled != tt.want {
+				t.Errorf("idle for %v: %d connections, want %d", tt.idle, dialled, tt.want)
+			}
+		}
+		c.Close()
+	})
+}
