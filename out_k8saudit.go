@@ -14,6 +14,8 @@ import "C"
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -63,6 +65,8 @@ func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 //export k8sauditInit
 func k8sauditInit(ctx unsafe.Pointer) (result C.int) {
 	defer recovered("init", &result, plugin.Error)
+	// net/http writes there what a receiver sends unasked, which may be an event.
+	log.SetOutput(io.Discard)
 	instance, err := process.Init(func(key string) string { return output.FLBPluginConfigKey(ctx, key) })
 	if err != nil {
 		return C.int(plugin.Error)
