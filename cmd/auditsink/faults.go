@@ -17,11 +17,15 @@ const (
 	cutBefore = "cut-before"
 	cutAfter  = "cut-after"
 	hang      = "hang"
+	drip      = "drip"
 )
+
+// dripPause is the time between two bytes of an answer that drips.
+const dripPause = 100 * time.Millisecond
 
 // faults says which requests fail, and how.
 type faults struct {
-	kind       string // cutBefore, cutAfter, hang; empty: by status
+	kind       string // cutBefore, cutAfter, hang, drip; empty: by status
 	status     int    // of requests chosen by number or time
 	matchWith  int    // status of requests chosen by match
 	retryAfter string
@@ -38,12 +42,12 @@ func (f *faults) set(how string, window bool) error {
 	f.status, f.matchWith, f.window = http.StatusServiceUnavailable, http.StatusBadRequest, window
 	switch how {
 	case "":
-	case cutBefore, cutAfter, hang:
+	case cutBefore, cutAfter, hang, drip:
 		f.kind = how
 	default:
 		status, err := strconv.Atoi(how)
 		if err != nil || status < 300 || status > 599 {
-			return fmt.Errorf("-fail-status %q: give a status from 300 to 599, %s, %s or %s", how, cutBefore, cutAfter, hang)
+			return fmt.Errorf("-fail-status %q: give a status from 300 to 599, %s, %s, %s or %s", how, cutBefore, cutAfter, hang, drip)
 		}
 		f.status, f.matchWith = status, status
 	}
@@ -81,12 +85,43 @@ func (f *faults) answer(w http.ResponseWriter, r *http.Request, status int, coun
 		}
 		reset(w)
 		return
+	case drip:
+		count(drip)
+		dripUntil(w, stopping)
+		return
 	}
 	count(strconv.Itoa(status))
 	if f.retryAfter != "" {
 		w.Header().Set("Retry-After", f.retryAfter)
 	}
 	http.Error(w, "failing as told", status)
+}
+
+// dripUntil answers byte by byte and never comes to the end of the header: until the
+// sender breaks off or stopping is closed. The status is one that accepts nothing.
+func dripUntil(w http.ResponseWriter, stopping <-chan struct{}) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2 has no bytes of a header to give: resets the stream
+	}
+	defer conn.Close()
+	answer := []byte("HTTP/1.1 503 Service Unavailable\r\nX-Drip: ")
+	pause := time.NewTicker(dripPause)
+	defer pause.Stop()
+	for i := 0; ; i++ {
+		next := []byte{'.'}
+		if i < len(answer) {
+			next[0] = answer[i]
+		}
+		if _, err := conn.Write(next); err != nil {
+			return
+		}
+		select {
+		case <-pause.C:
+		case <-stopping:
+			return
+		}
+	}
 }
 
 // reset ends the connection of w with a TCP reset.

@@ -88,7 +88,7 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		return nil
 	})
 	fs.BoolVar(&o.quiet, "quiet", false, "print no progress and no counts, only the verdict")
-	fs.StringVar(&failStatus, "fail-status", "", "how to fail: a `status` from 300 to 599, cut-before or cut-after (reset the connection before or after reading the body), or hang (never answer); default 503, for -fail-match 400. Alone it fails every request")
+	fs.StringVar(&failStatus, "fail-status", "", "how to fail: a `status` from 300 to 599, cut-before or cut-after (reset the connection before or after reading the body), hang (never answer), or drip (answer byte by byte, without an end); default 503, for -fail-match 400. Alone it fails every request")
 	fs.IntVar(&f.first, "fail-first", 0, "fail the first `N` requests")
 	fs.IntVar(&f.every, "fail-every", 0, "fail every `N`th request")
 	fs.DurationVar(&f.from, "fail-from", 0, "fail from this `time` after the start …")

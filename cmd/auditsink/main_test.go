@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -358,6 +359,35 @@ func TestHangingRequestEndsWithTheSink(t *testing.T) {
 	}
 }
 
+func TestADrippingAnswerHasNoEnd(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	s := start(t, "-fail-status", "drip", "-store", store)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := list(line("a", "Panic"))
+	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 3)
+	for i := range got {
+		if n, err := conn.Read(got[i:]); n != 1 || err != nil {
+			t.Fatalf("read %d bytes, %v, want one by one", n, err)
+		}
+	}
+	want(t, "answer", string(got), "HTT")
+	out, _ := s.end() // does not wait for the answer's end
+	if !strings.Contains(out, "requests: 1\nanswers: drip=1\nbatches: 0\n") {
+		t.Errorf("stdout:\n%s", out)
+	}
+	rest, err := io.ReadAll(conn)
+	if err != nil || strings.Contains(string(rest), "\n") {
+		t.Errorf("then %q, %v, want the connection closed within the answer", rest, err)
+	}
+}
+
 func TestDiscard(t *testing.T) {
 	s := start(t, "-discard")
 	mustPost(t, s, 200, "not even JSON")
@@ -398,7 +428,7 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"x"}, `argument "x": only flags are taken`},
-		{[]string{"-fail-status", "200"}, `-fail-status "200": give a status from 300 to 599, cut-before, cut-after or hang`},
+		{[]string{"-fail-status", "200"}, `-fail-status "200": give a status from 300 to 599, cut-before, cut-after, hang or drip`},
 		{[]string{"-fail-first", "-1"}, "-fail-first, -fail-every, -fail-from, -fail-for: give no negative value"},
 		{[]string{"-tls-cert", "c"}, "-tls-cert and -tls-key: give both or neither"},
 		{[]string{"-client-ca", "c"}, "-client-ca needs -tls-cert and -tls-key"},
