@@ -54,6 +54,14 @@ test: build ## run all tests: unit tests with the race detector, end to end on t
 e2e: build ## run the end-to-end tests, also on FLUENT_BIT=/path/to/fluent-bit, at full length
 	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" E2E_LONG=1 $(GO) test -count=1 -v -timeout 60m ./test/...
 
+# What the fault bench writes its table into.
+CHAOS_TABLE ?= $(CURDIR)/docs/delivery.md
+
+.PHONY: chaos
+chaos: build ## fail, kill and stop everything, on FLUENT_BIT as well, and write the table in docs/delivery.md
+	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" E2E_LONG=1 CHAOS_TABLE="$(CHAOS_TABLE)" $(GO) test -count=1 -v -timeout 90m ./test/e2e \
+		-run '^(TestEveryFailureLosesNothing|TestAKilledFluentBit.*|TestARestartRepeats.*|TestMemoryIsBounded.*|TestHugeChunks.*)$$'
+
 .PHONY: peers
 peers: ## hold the plugin against kube-apiserver's own decoder, backends and flags (compiles for minutes once)
 	cd peers && $(GO) test -count=1 ./...

@@ -35,24 +35,24 @@ func restarted(t *testing.T, e engine, how string, state, drain bool) {
 	if real && !long {
 		t.Skip("this takes a minute on Fluent Bit: set E2E_LONG=1")
 	}
-	const pieces = 30
-	delay, interval, waiting, grace := time.Second, 100*time.Millisecond, 12, 1
+	const pieces, each = 80, 15
+	delay, interval, waiting, grace := time.Second, 50*time.Millisecond, 12, 1
 	keys, timeout := "Flush_Timeout 500ms", "1500ms"
 	if long {
-		delay, interval, waiting, grace = 3*time.Second, 400*time.Millisecond, 20, 5
+		delay, interval, waiting, grace = 3*time.Second, 100*time.Millisecond, 20, 5
 		keys, timeout = "Flush_Timeout 2s", "5s"
 	}
 	if drain {
-		timeout = "20s"
+		timeout = "60s"
 	}
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
-	lines := numbered(auditLog(t, "metadata"))[:pieces*40]
+	lines := numbered(auditLog(t, "metadata"))[:pieces*each]
 	s := setup{dir: dir, log: log, workers: 1, grace: grace, keys: keys + "|Drain_Timeout " + timeout}
 	if state {
 		s.keys += "|State_Dir " + filepath.Join(dir, "state")
 	}
-	write := load(t, e, log, lines, &s, 40, interval)
+	write := load(t, e, log, lines, &s, each, interval)
 	r := receive(t, dir, log, "", "-delay", delay.String())
 	s.url = r.url
 	begin := time.Now()
