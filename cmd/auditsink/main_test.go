@@ -372,10 +372,8 @@ func TestADrippingAnswerHasNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 3)
-	for i := range got {
-		if n, err := conn.Read(got[i:]); n != 1 || err != nil {
-			t.Fatalf("read %d bytes, %v, want one by one", n, err)
-		}
+	if _, err := io.ReadFull(conn, got); err != nil {
+		t.Fatal(err)
 	}
 	want(t, "answer", string(got), "HTT")
 	out, _ := s.end() // does not wait for the answer's end

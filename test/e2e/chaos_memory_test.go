@@ -41,7 +41,8 @@ func (p *process) peak() int {
 }
 
 func TestHugeChunksAndEventsArriveInBoundedMemory(t *testing.T) {
-	chunk, event, buffer := 150_000_000, 5_000_000, 8_000_000
+	t.Parallel()
+	chunk, event, buffer := 120_000_000, 5_000_000, 8_000_000
 	if long { // with the buffer at its default
 		chunk, event, buffer = 300_000_000, 20_000_000, 64_000_000
 	}

@@ -13,6 +13,7 @@ import (
 // again: with State_Dir nothing that was answered is sent twice.
 
 func TestARestartRepeatsNothingWithStateDir(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name         string
 		state, drain bool // State_Dir is set, Drain_Timeout suffices
