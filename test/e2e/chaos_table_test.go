@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,19 +55,24 @@ func record(t *testing.T, row tableRow) {
 	}
 }
 
-// tableText is the table. The rows of one failure stand together.
+// tableText is the table. The rows of one failure stand together, in the order of
+// mode and form.
 func tableText(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nMeasured on %s with %s and out_k8saudit %s.\n\n", time.Now().Format(time.DateOnly), fluentBitVersion(t), pluginVersion(t))
 	b.WriteString("| scenario | mode | form | events | lost | duplicated | altered | requests | time |\n|---|---|---|---|---|---|---|---|---|\n")
+	rows := slices.Clone(table.rows)
+	slices.SortStableFunc(rows, func(a, b tableRow) int {
+		return cmp.Or(strings.Compare(b.mode, a.mode), strings.Compare(b.form, a.form)) // blocking and raw first
+	})
 	written := map[string]bool{}
 	for _, first := range table.rows {
 		if written[first.scenario] {
 			continue
 		}
 		written[first.scenario] = true
-		for _, r := range table.rows {
+		for _, r := range rows {
 			if r.scenario == first.scenario {
 				fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %.1f s |\n", r.scenario, r.mode, r.form,
 					r.in, r.lost, r.duplicated, r.altered, r.requests, r.took.Seconds())

@@ -518,7 +518,7 @@ func expiredCertificate(c *trial) {
 	expires := ca.cert.NotAfter
 	short := ca.serverArgs()
 	ca.cert.NotAfter = end
-	s := c.usual("CA_File " + ca.file)
+	s := c.prepare(auditLog(c.T, "metadata")[:400], 20, 5*time.Second, "CA_File "+ca.file) // goes on after it
 	r := c.receive(short...)
 	s.url = r.url
 	p := c.start(s)
