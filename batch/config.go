@@ -79,6 +79,7 @@ type Failure struct {
 	Backoff time.Duration // until the next try, as far as it depends on the batch
 	Single  []byte        // the JSON of the event when the batch is a single one: valid during the call
 	Split   bool          // the batch goes on in two halves
+	Alone   bool          // it is a single event, and others were accepted since it, or what it was part of, first failed
 }
 
 var (

@@ -236,13 +236,13 @@ func (in *Instance) sendFailed(f batch.Failure) {
 	if f.Split {
 		retry = "at once, in two halves"
 	}
-	if f.Single != nil && f.Tries > 1 {
+	if f.Alone && f.Tries > 1 {
 		id := eventID(f.Single)
 		in.repeats.tell(slog.LevelError, "event "+id, "the webhook does not accept this event; it is tried again and holds up no other",
 			"event", id, "bytes", len(f.Single), "tries", f.Tries, "retry_in", retry, "error", f.Err)
 		return
 	}
-	in.repeats.tell(slog.LevelWarn, "request", "a request failed, its events are kept and sent again",
+	in.repeats.tell(slog.LevelWarn, "request: "+kindOf(f.Err), "a request failed, its events are kept and sent again",
 		"error", f.Err, "events", f.Events, "bytes", f.Bytes, "tries", f.Tries, "retry_in", retry)
 }
 

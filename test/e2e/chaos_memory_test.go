@@ -43,7 +43,7 @@ func (p *process) peak() int {
 func TestHugeChunksAndEventsArriveInBoundedMemory(t *testing.T) {
 	t.Parallel()
 	chunk, event, buffer := 120_000_000, 5_000_000, 8_000_000
-	if long { // with the buffer at its default
+	if bench { // with the buffer at its default
 		chunk, event, buffer = 300_000_000, 20_000_000, 64_000_000
 	}
 	some := auditLog(t, "metadata")
@@ -115,7 +115,7 @@ func TestMemoryIsBoundedWhileTheReceiverIsDown(t *testing.T) {
 	t.Parallel()
 	onFluentBit(t, func(t *testing.T) {
 		outage := time.Minute
-		if long {
+		if bench {
 			outage = 10 * time.Minute
 		}
 		const rate, buffer = 2000, 64_000_000

@@ -85,7 +85,7 @@ func TestEveryFailureLosesNothing(t *testing.T) {
 		e          engine
 	}
 	hosts := []host{{"bundled host", "raw", bundledHost{}}}
-	if long {
+	if bench {
 		hosts = append(hosts, host{"fluent-bit", "raw", realFluentBit{}}, host{"fluent-bit", "parsed", realFluentBit{}})
 	}
 	var running sync.WaitGroup
@@ -108,9 +108,9 @@ func TestEveryFailureLosesNothing(t *testing.T) {
 		}
 	}
 	running.Wait()
-	if !long {
+	if !bench {
 		t.Run("fluent-bit", func(t *testing.T) {
-			t.Skip("on a real Fluent Bit it takes five minutes: set E2E_LONG=1, or make chaos")
+			t.Skip("on a real Fluent Bit it takes five minutes: run make chaos")
 		})
 	}
 }
@@ -144,7 +144,7 @@ func (c *trial) prepare(lines []string, pieces int, during time.Duration, keys s
 // usual is the load of most trials. The failure is in the middle of it.
 func (c *trial) usual(keys string) *setup {
 	c.Helper()
-	if long {
+	if bench {
 		return c.prepare(auditLog(c.T, "metadata"), 50, 15*time.Second, keys)
 	}
 	return c.prepare(auditLog(c.T, "metadata")[:400], 20, 2*time.Second, keys)
@@ -258,7 +258,7 @@ type window struct {
 
 func (w window) run(c *trial) {
 	from, length := 400*time.Millisecond, 1200*time.Millisecond
-	if long {
+	if bench {
 		from, length = 4*time.Second, 8*time.Second
 	}
 	if w.first {
@@ -305,7 +305,7 @@ func (w window) run(c *trial) {
 func refusedConnections(c *trial) {
 	s := c.usual("")
 	length := 1200 * time.Millisecond
-	if long {
+	if bench {
 		length = 8 * time.Second
 	}
 	r := c.receive()

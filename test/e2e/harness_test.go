@@ -29,6 +29,7 @@ var (
 	fluentBit string // "" if there is none
 	buildDir  string
 	long      = os.Getenv("E2E_LONG") != ""
+	bench     = os.Getenv("CHAOS") != "" // the fault bench, at full width and length
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

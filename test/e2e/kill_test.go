@@ -68,8 +68,8 @@ func TestAKilledFluentBitLosesAtMostTheBufferOfModeBatch(t *testing.T) {
 }
 
 func killed(t *testing.T, mode string) {
-	if !long {
-		t.Skip("50 kills take two minutes: set E2E_LONG=1")
+	if !bench {
+		t.Skip("50 kills take two minutes: run make chaos")
 	}
 	const kills, buffer = 50, 2000
 	seed := uint64(time.Now().UnixNano())

@@ -33,13 +33,13 @@ var givenUp = regexp.MustCompile(`stopped.* given_up=(\d+) `)
 
 func restarted(t *testing.T, e engine, how string, state, drain bool) {
 	_, real := e.(realFluentBit)
-	if real && !long {
-		t.Skip("this takes a minute on Fluent Bit: set E2E_LONG=1")
+	if real && !bench {
+		t.Skip("this takes a minute on Fluent Bit: run make chaos")
 	}
 	const pieces, each = 80, 15
 	delay, interval, waiting, grace := time.Second, 50*time.Millisecond, 12, 1
 	keys, timeout := "Flush_Timeout 500ms", "1500ms"
-	if long {
+	if bench {
 		delay, interval, waiting, grace = 3*time.Second, 100*time.Millisecond, 20, 5
 		keys, timeout = "Flush_Timeout 2s", "5s"
 	}
