@@ -60,7 +60,7 @@ CHAOS_TABLE ?= $(CURDIR)/docs/delivery.md
 .PHONY: chaos
 chaos: build ## fail, kill and stop everything, on FLUENT_BIT as well, and write the table in docs/delivery.md
 	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" CHAOS=1 CHAOS_TABLE="$(CHAOS_TABLE)" $(GO) test -count=1 -v -timeout 90m ./test/e2e \
-		-run '^(TestEveryFailureLosesNothing|TestAKilledFluentBit.*|TestARestartRepeats.*|TestMemoryIsBounded.*|TestHugeChunks.*)$$'
+		-run '^(TestEveryFailureLosesNothing|TestAKilledFluentBit.*|TestARestartRepeats.*|TestAReloadRepeats.*|TestMemoryIsBounded.*|TestHugeChunks.*)$$'
 
 .PHONY: peers
 peers: ## hold the plugin against kube-apiserver's own decoder, backends and flags (compiles for minutes once)
