@@ -43,8 +43,8 @@ type Config struct {
 
 	SlowAfter time.Duration // age of a request from which the webhook counts as slow
 
-	// Shrink makes a single event smaller that was refused for its size (413);
-	// nil if it cannot. It must not change event. Nil: no event is changed.
+	// Shrink makes a single event smaller that was refused for its size (413) and
+	// would have to be set aside; nil if it cannot. It must not change event. Nil: no event is changed.
 	Shrink func(event []byte) []byte
 
 	// Observer is told what happens; its zero value hears nothing.

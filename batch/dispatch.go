@@ -183,6 +183,10 @@ func (b *Backend) handleFailureLocked(p *pendingBatch, err error, now time.Time)
 		b.learned.refused(p.sizeWhenSent)
 	}
 	if b.isRefusedForGoodLocked(p) {
+		if c == causeTooLarge && b.shrinkLocked(p, err) {
+			b.queue.pushFront(p)
+			return nil
+		}
 		if b.setAsideLocked(p, err) {
 			return nil
 		}
@@ -190,10 +194,6 @@ func (b *Backend) handleFailureLocked(p *pendingBatch, err error, now time.Time)
 			b.giveUpLocked(p)
 			return nil
 		}
-	}
-	if c == causeTooLarge && b.shrinkLocked(p, err) {
-		b.queue.pushFront(p)
-		return nil
 	}
 	if !b.health.down && b.shouldSplitLocked(p) {
 		failure.Split = true

@@ -1,14 +1,14 @@
-// This file is what becomes of a single event that is refused: made smaller, or
-// set aside once it is certain that the event is at fault.
+// This file is what becomes of a single event once it is certain that the event is
+// at fault: it is made smaller if that may help, or set aside.
 
 package batch
 
 // refusalsForGood is how often a single event must have failed, each time with
-// another batch accepted since the time before, before it is set aside. Waiting is
-// cheap, since it holds up no other; giving up an event that was not at fault is
-// not. With one bad server of three behind a balancer an event is refused eleven
-// times in a row once in 177,147, and 21 times once in 10 billion. A refusal (400,
-// 413, 422) is at least said of the event.
+// another batch accepted since the time before, before it is made smaller or set
+// aside. Waiting is cheap, since it holds up no other; giving up an event that was
+// not at fault is not. With one bad server of three behind a balancer an event is
+// refused eleven times in a row once in 177,147, and 21 times once in 10 billion. A
+// refusal (400, 413, 422) is at least said of the event.
 func (c cause) refusalsForGood() int {
 	if c == causeServer {
 		return 20
@@ -64,7 +64,7 @@ func (b *Backend) shrinkLocked(p *pendingBatch, err error) bool {
 	b.pendingBytes += events.Size() - p.events.Size()
 	b.pool.put(p.events)
 	p.events = events
-	p.failures = 0
+	p.failures, p.refusals = 0, 0
 	p.setStuckLocked(false)
 	if tell := b.cfg.Observer.Shrunk; tell != nil {
 		whole := p.whole

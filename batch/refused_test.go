@@ -231,7 +231,7 @@ func TestAnEventThatIsTooLargeGoesOnSmaller(t *testing.T) {
 				r := taking(tt.takes, status(413))
 				b, _ := started(t, cfg, r)
 				d := deliver(t, b, event(1), large, event(2))
-				good := append(others(t, b, 10, 5*time.Minute), event(1), event(2))
+				good := append(others(t, b, 10, 10*time.Minute), event(1), event(2))
 				synctest.Wait()
 				if tt.aside {
 					aside.want(t, large) // whole

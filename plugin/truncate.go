@@ -33,9 +33,15 @@ func (in *Instance) shrink(event []byte) []byte {
 	return smaller
 }
 
-// shrunk logs that an event goes on truncated, by name.
+// shrunk logs that an event goes on truncated, by name. The whole one, which was
+// refused for good, is kept where there is a place for it.
 func (in *Instance) shrunk(event []byte, err error) {
 	in.counts.truncated.Add(1)
+	if in.dead != nil {
+		if failure := in.dead.Reject(event); failure != nil {
+			in.log.Error("an event that goes on truncated cannot be written whole to Dead_Letter_Dir", "event", eventID(event), "error", failure)
+		}
+	}
 	in.log.Warn("the webhook refuses this event for its size: it goes on without its request and response object, marked with the annotation audit.k8s.io/truncated",
 		"event", eventID(event), "bytes", len(event), "error", err)
 }

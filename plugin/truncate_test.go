@@ -74,7 +74,8 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-func TestAnEventThatIsRefusedForItsSizeGoesOnTruncated(t *testing.T) {
+func TestAnEventThatIsRefusedForItsSizeGoesOnTruncatedAndIsKeptWhole(t *testing.T) {
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{answer: func(_ context.Context, _ int, items []string) error {
 			for _, item := range items {
@@ -84,7 +85,7 @@ func TestAnEventThatIsRefusedForItsSizeGoesOnTruncated(t *testing.T) {
 			}
 			return nil
 		}}
-		in, log := started(t, r)
+		in, log := started(t, r, "Dead_Letter_Dir", dir)
 		meta := filled(metadataEvent, 5000)
 		c := chunk(event(1), filled(wholeEvent, 3000), meta, event(2))
 		var want []string
@@ -105,6 +106,31 @@ func TestAnEventThatIsRefusedForItsSizeGoesOnTruncated(t *testing.T) {
 		if n := log.count("it is set aside and not sent again event=meta/ResponseComplete bytes=5000 "); n != 1 {
 			t.Errorf("%d lines name the event that was set aside", n)
 		}
+		wantSorted(t, "rejected.log", content(t, dir, "rejected.log"), []string{filled(wholeEvent, 3000), meta})
 		checkAccount(t, in, r)
+	})
+}
+
+func TestAWebhookThatRefusesEverythingForItsSizeGetsNothingTruncated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{answer: func(context.Context, int, []string) error { return status(413) }}
+		in, _ := started(t, r)
+		var events []string
+		for i := range 20 {
+			events = append(events, filled(wholeEvent, 500+i))
+		}
+		c := chunk(events...)
+		for range 100 {
+			if answer := flush(in, c); answer != Retry {
+				t.Fatalf("answer %d, want RETRY", answer)
+			}
+			time.Sleep(time.Minute)
+		}
+		r.now(nil)
+		for flush(in, c) != OK {
+			time.Sleep(time.Second)
+		}
+		in.Exit()
+		r.wantGot(t, events...)
 	})
 }

@@ -25,6 +25,7 @@ import (
 type front struct {
 	*httptest.Server
 	behind   http.Handler
+	most     int64 // bytes of a body that a receiver of limited size takes
 	requests atomic.Int64
 }
 
@@ -145,7 +146,7 @@ var hostilities = map[string]struct {
 		hijack(w, req, true, resets)
 	}), "connection reset by peer"},
 	"refuses what is large unread": {func(f *front, _ int64, w http.ResponseWriter, req *http.Request) {
-		if req.ContentLength > 300_000 {
+		if req.ContentLength > f.most {
 			hijack(w, req, false, func(conn net.Conn) {
 				_, _ = io.WriteString(conn, "HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			})
@@ -178,6 +179,9 @@ func TestAHostileReceiverCostsNoEventAndNoDuplicate(t *testing.T) {
 				writeLines(t, d.log, d.lines)
 				r := d.receive()
 				f := newFront(t, r, h.serve)
+				for _, line := range d.lines {
+					f.most = max(f.most, int64(len(line))+1000) // no event is refused alone
+				}
 				f.Start()
 				p := d.deliver(r, setup{url: f.URL + "/audit", keys: "Request_Timeout 1s|Initial_Backoff 100ms|Max_Backoff 500ms"})
 				switch said := strings.Contains(p.String(), "a request failed"); {
