@@ -81,7 +81,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 		}
 		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.pair.read(), nil }
 	}
-	c.current.Store(&http.Transport{
+	c.current = &epoch{Transport: &http.Transport{
 		Proxy:                  d.proxy,
 		DialContext:            boundToLife(dial, life),
 		TLSClientConfig:        tlsConfig,
@@ -95,7 +95,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 		MaxResponseHeaderBytes: maxAnswerHeader,
 		WriteBufferSize:        cfg.MaxBodyBytes + headerRoom,
 		// No ResponseHeaderTimeout: the context of each request bounds all of it.
-	})
+	}}
 	rt, err := rest.HTTPWrappersForConfig(rc, c)
 	if err != nil {
 		return nil, nil, err
@@ -104,22 +104,52 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 }
 
 // connections is the innermost round tripper: a transport that is replaced when the
-// file of certificate authorities has changed.
+// file of certificate authorities has changed, and when its connections are not to be
+// used any more.
 type connections struct {
-	current atomic.Pointer[http.Transport]
-	http2   bool
-	pair    *rotated[*tls.Certificate] // nil: no client certificate, or not of files
-	ca      *rotated[authorities]      // nil: not of a file
+	http2 bool
+	pair  *rotated[*tls.Certificate] // nil: no client certificate, or not of files
+	ca    *rotated[authorities]      // nil: not of a file
 
 	mu      sync.Mutex // guards the following
 	trusted []byte     // the authorities of current
 	checked time.Time  // when their file was read
+
+	using   sync.Mutex // guards the following; held for moments only
+	current *epoch
+}
+
+// epoch is a transport with the number of requests that wait for an answer on it.
+// Its idle connections are not closed meanwhile: net/http calls a connection idle a
+// moment before it hands out an answer without a body, and when it is closed in that
+// moment the answer is lost, and the request, which was accepted, is sent again.
+type epoch struct {
+	*http.Transport
+	waiting int
+	retired bool // no more requests begin on it
+}
+
+func (c *connections) begin() *epoch {
+	c.using.Lock()
+	defer c.using.Unlock()
+	c.current.waiting++
+	return c.current
+}
+
+func (c *connections) end(g *epoch) {
+	c.using.Lock()
+	defer c.using.Unlock()
+	g.waiting--
+	if g.retired && g.waiting == 0 {
+		g.CloseIdleConnections()
+	}
 }
 
 func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.checkCA(filePeriod)
-	t := c.current.Load()
-	resp, err := t.RoundTrip(req)
+	g := c.begin()
+	resp, err := g.RoundTrip(req)
+	c.end(g)
 	if err == nil {
 		return resp, nil
 	}
@@ -128,7 +158,7 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.checkCA(0)
 	}
 	if c.http2 {
-		c.replace(t, t.Clone())
+		c.replace(g, g.Clone())
 	}
 	return nil, err
 }
@@ -152,7 +182,9 @@ func (c *connections) checkCA(age time.Duration) {
 		return
 	}
 	for {
-		used := c.current.Load()
+		c.using.Lock()
+		used := c.current
+		c.using.Unlock()
 		next := used.Clone()
 		next.TLSClientConfig.RootCAs = ca.pool
 		if c.replace(used, next) {
@@ -169,15 +201,35 @@ func (c *connections) checkCA(age time.Duration) {
 // It follows each failure over HTTP/2: the streams of a connection that has not answered
 // in time end a little after their requests, so that it is not idle yet when the idle ones
 // are closed, and a new request would be put on it again.
-func (c *connections) replace(used, next *http.Transport) bool {
-	if !c.current.CompareAndSwap(used, next) {
+func (c *connections) replace(used *epoch, next *http.Transport) bool {
+	c.using.Lock()
+	defer c.using.Unlock()
+	if c.current != used {
 		return false
 	}
-	used.CloseIdleConnections()
+	c.retireLocked(next)
 	return true
 }
 
-func (c *connections) closeIdle() { c.current.Load().CloseIdleConnections() }
+func (c *connections) retireLocked(next *http.Transport) {
+	used := c.current
+	c.current = &epoch{Transport: next}
+	used.retired = true
+	if used.waiting == 0 {
+		used.CloseIdleConnections()
+	}
+}
+
+// closeIdle sees to it that the next request has a new connection.
+func (c *connections) closeIdle() {
+	c.using.Lock()
+	defer c.using.Unlock()
+	if c.current.waiting == 0 {
+		c.current.CloseIdleConnections()
+		return
+	}
+	c.retireLocked(c.current.Clone())
+}
 
 // boundToLife ends dials and connections with life. net/http itself ends idle
 // connections and dials that no request waits for any more; the rest, TLS handshakes
