@@ -106,7 +106,7 @@ func (p *Process) forget(in *Instance) {
 		p.noHeirs()
 		return
 	}
-	if n := workers(); n > 0 {
+	if n := workersLeft(); n > 0 {
 		newLogger(p.Log, "reload", slog.LevelInfo).Warn("Fluent Bit has left workers of this output behind, which look at freed memory from now on and may crash the process: restart it, and set Workers 0 where you reload", "threads", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,11 +34,24 @@ func onEngineThread() bool {
 	return unix.ByteSliceToString(name[:]) == engineThread
 }
 
-// workers counts the workers of this plugin's outputs that run. When the last
-// output has ended, none should be left: Fluent Bit waits for them before. But
-// those of Go outputs are started twice and ended once (as of 5.1.1:
-// flb_proxy_output_cb_init and flb_output_init_all), and the ones that stay look
-// at the memory of the output that was freed, every 1.5 s.
+// workersLeft counts the workers of this plugin's outputs that run after the last
+// output has ended. None should be left: Fluent Bit waits for them before. But those
+// of Go outputs are started twice and ended once (as of 5.1.1:
+// flb_proxy_output_cb_init and flb_output_init_all), and the ones that stay look at
+// the memory of the output that was freed, every 1.5 s. It blocks for 100 ms at most,
+// since a thread that was waited for may be seen a moment longer.
+func workersLeft() int {
+	n := workers()
+	for range 10 {
+		if n == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		n = workers()
+	}
+	return n
+}
+
 func workers() (n int) {
 	names, _ := filepath.Glob("/proc/self/task/*/comm")
 	for _, file := range names {
