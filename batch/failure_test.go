@@ -407,3 +407,41 @@ func TestRandomFaultsUnderConcurrentIntakeLoseNothing(t *testing.T) {
 		})
 	}
 }
+
+// One server of three refuses at once what the others take a second for.
+func TestQuickFailuresBesideSlowSuccessesDoNotCloseTheGates(t *testing.T) {
+	for _, err := range []error{status(400), status(500), errRefused} {
+		t.Run(err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				downs := 0
+				cfg.Observer.Health = func(_, to Health) {
+					if to == Down {
+						downs++
+					}
+				}
+				r := &receiver{answer: func(_ context.Context, req request) error {
+					if req.n%3 == 1 {
+						return err
+					}
+					time.Sleep(time.Second)
+					return nil
+				}}
+				b, _ := started(t, cfg, r)
+				var all []*Delivery
+				for i := range 40 {
+					all = append(all, deliver(t, b, event(i)))
+				}
+				for _, d := range all {
+					<-d.Done()
+				}
+				if downs != 0 {
+					t.Errorf("the webhook counted as down %d times", downs)
+				}
+				b.Shutdown(time.Second, false)
+				wantGot(t, r, eventRange(0, 40))
+				checkAccount(t, b, r)
+			})
+		})
+	}
+}

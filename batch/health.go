@@ -14,11 +14,12 @@ const (
 	// Slow: a request has been under way for longer than Config.SlowAfter.
 	// Sending goes on.
 	Slow
-	// Down: at least two different batches have failed, or the only one three
-	// times, and nothing has succeeded since. Single events that were found out
-	// while others were accepted do not count, and the parts of refused batches,
-	// half of which must fail, count only when there are many in a row. One probe
-	// at a time is sent until one is accepted.
+	// Down: two different batches have failed and no other request is under way, or
+	// three requests have, and nothing has succeeded since. (Behind a balancer the
+	// failures of one bad server come before the slower successes of the others.)
+	// Single events that were found out while others were accepted do not count, and
+	// the parts of refused batches, half of which must fail, count only when there
+	// are many in a row. One probe at a time is sent until one is accepted.
 	Down
 )
 
@@ -33,9 +34,10 @@ func (h Health) String() string {
 	return "healthy"
 }
 
-// failuresOfOne is how many failures in a row of the only batch there is make
-// the webhook count as down: one poison batch must not do it at once.
-const failuresOfOne = 3
+// failuresInARow is how many failures in a row make the webhook count as down
+// whatever else is under way, be they of the only batch there is: one poison batch
+// must not do it at once.
+const failuresInARow = 3
 
 // failuresOfParts is the same for the parts of refused batches, of which the bad
 // half always fails: it bounds the splitting when the webhook goes down meanwhile.
@@ -147,7 +149,7 @@ func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Tim
 		h.probing = false
 		h.probes++
 	}
-	goesDown := !h.down && (h.several || h.streak >= failuresOfOne || h.parts >= failuresOfParts)
+	goesDown := !h.down && (h.several && b.active == 0 || h.streak >= failuresInARow || h.parts >= failuresOfParts)
 	if goesDown {
 		h.down, h.probes, h.probeSize = true, 0, 0
 		if !h.several && h.parts == 0 {
