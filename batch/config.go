@@ -77,9 +77,8 @@ type Failure struct {
 	Bytes   int           // of its body
 	Tries   int           // of this batch, this one included
 	Backoff time.Duration // until the next try, as far as it depends on the batch
-	Single  []byte        // the JSON of the event when the batch is a single one: valid during the call
+	Single  []byte        // the JSON of the event when the batch is a single one, and others were accepted since it, or what it was part of, first failed: valid during the call
 	Split   bool          // the batch goes on in two halves
-	Alone   bool          // it is a single event, and others were accepted since it, or what it was part of, first failed
 }
 
 var (

@@ -175,8 +175,8 @@ func (b *Backend) handleFailureLocked(p *pendingBatch, err error, now time.Time)
 	p.isProbe = false
 	p.events = b.pool.compact(p.events)
 
-	failure := &Failure{Err: err, Events: p.events.Len(), Bytes: p.sizeWhenSent, Tries: p.failures, Alone: b.isIsolatedLocked(p)}
-	if p.events.Len() == 1 {
+	failure := &Failure{Err: err, Events: p.events.Len(), Bytes: p.sizeWhenSent, Tries: p.failures}
+	if b.isIsolatedLocked(p) {
 		failure.Single = append([]byte(nil), p.events.Event(0)...)
 	}
 	if c == causeTooLarge && p.events.Len() > 1 {

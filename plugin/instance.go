@@ -236,7 +236,7 @@ func (in *Instance) sendFailed(f batch.Failure) {
 	if f.Split {
 		retry = "at once, in two halves"
 	}
-	if f.Alone && f.Tries > 1 {
+	if f.Single != nil && f.Tries > 1 {
 		id := eventID(f.Single)
 		in.repeats.tell(slog.LevelError, "event "+id, "the webhook does not accept this event; it is tried again and holds up no other",
 			"event", id, "bytes", len(f.Single), "tries", f.Tries, "retry_in", retry, "error", f.Err)
