@@ -445,3 +445,66 @@ func TestQuickFailuresBesideSlowSuccessesDoNotCloseTheGates(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatAReceiverMayHaveStoredIsRepeatedByteForByte(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+	}{
+		{"stored, then answered 500", status(500)},
+		{"stored, and the answer is lost", syscall.ECONNRESET},
+		{"stored, and no answer in time", context.DeadlineExceeded},
+	} {
+		for _, accepted := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, the outage ends with a probe of %d", tt.name, accepted), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					over := time.Now().Add(time.Hour)
+					var healed atomic.Bool
+					r := &receiver{answer: func(_ context.Context, req request) error {
+						time.Sleep(time.Millisecond)
+						if time.Now().After(over) && len(req.items) == accepted {
+							healed.Store(true)
+						}
+						if healed.Load() {
+							return nil
+						}
+						return tt.err
+					}}
+					b, _ := started(t, testConfig(), r)
+					for i := 0; i < 40; i += 4 {
+						deliver(t, b, eventRange(i, i+4)...)
+					}
+					time.Sleep(61 * time.Minute)
+					b.Shutdown(time.Minute, false)
+					wantGot(t, r, eventRange(0, 40))
+					checkAccount(t, b, r)
+
+					bodies := map[string]int{}
+					for _, req := range r.all() {
+						bodies[req.body]++
+					}
+					repeated := 0
+					for i := 0; i < 40; i += 4 {
+						body := string(fill(b, eventRange(i, i+4)).body())
+						if bodies[body] > 4 {
+							repeated++
+						}
+						delete(bodies, body)
+					}
+					// One goes on in its parts: smaller probes are taken from it.
+					parts := map[string]bool{}
+					for _, req := range r.all() {
+						if bodies[req.body] > 0 {
+							for _, item := range req.items {
+								parts[item] = true
+							}
+						}
+					}
+					if repeated != 9 || len(parts) != 4 {
+						t.Errorf("%d of 10 batches were repeated as they were, and %d events came in other bodies, want those of one: %v", repeated, len(parts), parts)
+					}
+				})
+			})
+		}
+	}
+}

@@ -59,7 +59,13 @@ type health struct {
 	probing   bool      // a probe is under way
 	probes    int       // failed so far
 	probeDue  time.Time // of the next one
-	probeSize int       // events in the next one at most; 0: no bound
+	probeSize int       // events in a probe that is made smaller; 0: no answer made size suspect
+	refused   bool      // the last answer that made it suspect is one of a receiver that stored nothing
+	shrinking uint64    // origin of the batch that smaller probes are taken from
+
+	// Size of the smaller probe that ended the last outage, if its size may have been
+	// why it was accepted; 0: larger ones have been since.
+	perhapsWorked int
 }
 
 // Health is the webhook's health, and a channel that is closed when it changes.
@@ -95,20 +101,34 @@ func (b *Backend) probeDueLocked(now time.Time) time.Time {
 // takeProbeLocked takes the batch for the next probe: one that has not failed,
 // or else the one whose last try is longest ago; shrunk if the last answers
 // made size suspect. Nil if nothing is pending.
+//
+// A receiver may have stored what it answered 500 to or did not answer, and can
+// drop the repeats only if they are byte for byte what it has. After such answers
+// only every second probe is made smaller, and always from the same batch: all
+// others are repeated as they were.
 func (b *Backend) takeProbeLocked(now time.Time) *pendingBatch {
-	p := b.queue.pop()
+	h := &b.health
+	shrinks := h.probeSize > 0 && (h.refused || h.probes%2 == 1)
+	var p *pendingBatch
+	if shrinks && !h.refused {
+		p = b.failed.popLeastRecent(func(p *pendingBatch) bool { return p.origin == h.shrinking })
+	}
 	if p == nil {
-		p = b.failed.popLeastRecent()
+		p = b.queue.pop()
+	}
+	if p == nil {
+		p = b.failed.popLeastRecent(nil)
 	}
 	if p == nil {
 		return nil
 	}
-	if n := b.health.probeSize; n > 0 && p.events.Len() > n {
+	if shrinks && p.events.Len() > h.probeSize {
+		h.shrinking = p.origin
 		p.lastTry = now // the rest has its turn later
-		p = b.splitOffLocked(p, n)
+		p = b.splitOffLocked(p, h.probeSize)
 		p.shrunk = true
 	}
-	b.health.probing = true
+	h.probing = true
 	p.isProbe = true
 	return p
 }
@@ -122,13 +142,29 @@ func (b *Backend) succeededLocked(p *pendingBatch, now time.Time) {
 		h.probing = false
 	}
 	if h.down {
-		h.down, h.probes, h.probeSize = false, 0, 0
+		h.down, h.probes, h.probeSize, h.shrinking = false, 0, 0, 0
 		if p.shrunk {
-			b.learned.worked(p.sizeWhenSent)
+			b.learnFromProbeLocked(p)
 		}
 		b.failed.releaseAll(now, b.isSuspectLocked)
 	}
+	if p.sizeWhenSent > 2*h.perhapsWorked {
+		h.perhapsWorked = 0
+	}
 	b.updateHealthLocked()
+}
+
+// learnFromProbeLocked notes the size of a smaller probe that was accepted. Where
+// the larger ones were not refused in so many words, the outage may just have
+// ended with it: they are tried once more as they were.
+func (b *Backend) learnFromProbeLocked(p *pendingBatch) {
+	h := &b.health
+	if !h.refused && h.perhapsWorked == 0 {
+		h.perhapsWorked = p.sizeWhenSent
+		return
+	}
+	h.perhapsWorked = 0
+	b.learned.worked(p.sizeWhenSent)
 }
 
 // failedLocked notes a failed try of p.
@@ -151,18 +187,33 @@ func (b *Backend) failedLocked(p *pendingBatch, c cause, err error, now time.Tim
 	}
 	goesDown := !h.down && (h.several && b.active == 0 || h.streak >= failuresInARow || h.parts >= failuresOfParts)
 	if goesDown {
-		h.down, h.probes, h.probeSize = true, 0, 0
+		h.down, h.probes, h.probeSize, h.shrinking = true, 0, 0, 0
 		if !h.several && h.parts == 0 {
 			h.probes = p.failures - 1 // the only one goes on with its own back-off
 		}
 	}
 	if p.isProbe || goesDown {
 		h.probeDue = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, h.probes+1, err))
-		if c.sizeMayExplain() {
-			h.probeSize = max(1, p.events.Len()/2)
-		}
+		h.shrinkLocked(c, p.events.Len())
 	}
 	b.updateHealthLocked()
+}
+
+// shrinkLocked notes that a probe of n events failed with that cause, as far as its
+// size may explain it. Where only every second probe is smaller it is so by a
+// quarter: as fast.
+func (h *health) shrinkLocked(c cause, n int) {
+	if !c.sizeMayExplain() {
+		return
+	}
+	h.refused = c != causeServer
+	part := n / 4
+	if h.refused {
+		part = n / 2
+	}
+	if h.probeSize == 0 || part < h.probeSize {
+		h.probeSize = max(1, part)
+	}
 }
 
 // isSuspectLocked says whether p failed while another batch was accepted.

@@ -117,27 +117,35 @@ func (h *failedHeap) popFirst() *pendingBatch {
 	return heap.Pop(h).(*pendingBatch)
 }
 
-// popLeastRecent takes the batch whose last try is longest ago, so that probes
-// go through all batches in turn.
-func (h *failedHeap) popLeastRecent() *pendingBatch {
-	if len(*h) == 0 {
-		return nil
-	}
-	best := 0
+// popLeastRecent takes, of the batches that match, the one whose last try is
+// longest ago, so that probes go through all of them in turn. Without match, of all.
+func (h *failedHeap) popLeastRecent(match func(*pendingBatch) bool) *pendingBatch {
+	best := -1
 	for i, p := range *h {
-		if p.lastTry.Before((*h)[best].lastTry) {
+		if (match == nil || match(p)) && (best < 0 || p.lastTry.Before((*h)[best].lastTry)) {
 			best = i
 		}
+	}
+	if best < 0 {
+		return nil
 	}
 	return heap.Remove(h, best).(*pendingBatch)
 }
 
 // releaseAll makes every batch due at now, but for those that failed while
-// others were accepted: their failures were their own.
+// others were accepted: their failures were their own. What the webhook did not
+// refuse in so many words does not count against a batch any more.
 func (h *failedHeap) releaseAll(now time.Time, isSuspect func(*pendingBatch) bool) {
 	for _, p := range *h {
-		if !isSuspect(p) && p.due.After(now) {
+		if isSuspect(p) {
+			continue
+		}
+		if p.due.After(now) {
 			p.due = now
+		}
+		if p.lastCause == causeServer && !p.isPart {
+			p.failures = 0
+			p.setStuckLocked(false)
 		}
 	}
 	heap.Init(h)

@@ -71,7 +71,7 @@ var failures = []struct {
 	{"the certificate expires", expiredCertificate},
 	{"the name does not resolve", unresolved},
 	{"the address moves", moved},
-	{"stores and then answers 500", window{as: "500", args: []string{"-store-on-fail"}, duplicate: true}.run},
+	{"stores and then answers 500", storesAndFails},
 	{"every third answer is lost", lostAnswers},
 }
 
@@ -253,6 +253,7 @@ type window struct {
 	longest    time.Duration // Max_Backoff; 0: longestBackoff
 	told       string        // of the log
 	first      bool          // it fails from the start
+	tapped     func(*tap)    // gets the tap before the receiver, when all is over
 	duplicate  bool
 }
 
@@ -286,6 +287,11 @@ func (w window) run(c *trial) {
 	begin := time.Now()
 	r := c.receive(append(args, w.args...)...)
 	s.url = r.url
+	if w.tapped != nil {
+		tap := newTap(c.T, r.url, through)
+		defer w.tapped(tap)
+		s.url = tap.URL
+	}
 	p := c.start(s)
 	c.write()
 	c.finish(p, r, begin.Add(from+length))
@@ -470,6 +476,40 @@ func oneBackendOfThree(c *trial, status int) {
 	if strings.Contains(p.String(), "the webhook is down") {
 		c.Error("the webhook counts as down")
 	}
+}
+
+// storesAndFails is a receiver that stores what it answers 500 to. It can drop the
+// repeats if they are byte for byte what it has.
+func storesAndFails(c *trial) {
+	window{as: "500", args: []string{"-store-on-fail"}, duplicate: true, tapped: func(tap *tap) {
+		bodies := map[[32]byte][]string{}
+		of := map[string]map[[32]byte]bool{}
+		for _, r := range tap.all() {
+			bodies[r.sum] = r.ids
+			for _, id := range r.ids {
+				if of[id] == nil {
+					of[id] = map[[32]byte]bool{}
+				}
+				of[id][r.sum] = true
+			}
+		}
+		// Smaller probes are taken from one batch in an outage, which goes on in parts.
+		var parts []string
+		largest := 0
+		for id, sums := range of {
+			if len(sums) == 1 {
+				continue
+			}
+			parts = append(parts, id)
+			for sum := range sums {
+				largest = max(largest, len(bodies[sum]))
+			}
+		}
+		c.Logf("%d of %d events came in different bodies", len(parts), len(of))
+		if len(parts) > largest {
+			c.Errorf("%d events came in different bodies, want those of one batch at most: %d", len(parts), largest)
+		}
+	}}.run(c)
 }
 
 // lostAnswers is a receiver that stores, and whose answer does not come back.
