@@ -68,7 +68,7 @@ func (b *Backend) splitOffLocked(p *pendingBatch, n int) *pendingBatch {
 func (b *Backend) learnFromSuccessLocked(p *pendingBatch) {
 	if h := p.half; h != nil {
 		h.accepted++
-		if h.accepted == 2 {
+		if h.accepted == 2 && b.learned.isRefusal(h.whole, p.origin) {
 			b.learned.refused(h.whole)
 			return
 		}
@@ -80,7 +80,17 @@ func (b *Backend) learnFromSuccessLocked(p *pendingBatch) {
 type sizeLimit struct {
 	limit   int // bytes; 0: no limit known
 	tooMuch int // bytes that were refused last; 0: none known
+
+	// Bodies that were refused while their two halves were accepted.
+	signs     int    // of how many batches
+	origin    uint64 // of the last
+	suspected int    // bytes of the smallest
 }
+
+// signsOfSize is of how many batches in a row, with none as large accepted, a body must
+// have been refused and its halves accepted, until it is the size: one bad server of
+// several refuses at random.
+const signsOfSize = 6
 
 // slowGrowth is the part by which the limit grows with each full batch near the
 // size that was refused: one refusal in some 45 batches tells when the receiver
@@ -95,9 +105,22 @@ func (l *sizeLimit) bytes(configured int) int {
 	return min(l.limit, configured)
 }
 
+// isRefusal notes a body, part of the batch of that origin, whose halves were accepted,
+// and says whether its size is why it was refused.
+func (l *sizeLimit) isRefusal(size int, origin uint64) bool {
+	if l.signs == 0 || size < l.suspected {
+		l.suspected = size
+	}
+	if l.signs == 0 || origin != l.origin {
+		l.signs++
+	}
+	l.origin = origin
+	return l.signs >= signsOfSize
+}
+
 // refused notes that a body of that size was refused for its size.
 func (l *sizeLimit) refused(size int) {
-	l.tooMuch = size
+	l.tooMuch, l.signs = size, 0
 	if half := max(1, size/2); l.limit == 0 || half < l.limit {
 		l.limit = half
 	}
@@ -112,6 +135,9 @@ func (l *sizeLimit) worked(size int) {
 
 // accepted lets the limit grow after a batch that came near it.
 func (l *sizeLimit) accepted(size, configured int) {
+	if size >= l.suspected {
+		l.signs = 0
+	}
 	if l.limit == 0 || size < l.limit/2 {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,41 @@ func TestASizeThatIsRefusedIsFoundAndRemembered(t *testing.T) {
 				checkAccount(t, b, r)
 			})
 		})
+	}
+}
+
+func TestABackendThatRefusesAtRandomTeachesNoSize(t *testing.T) {
+	const seeds = 20
+	total := uint64(0)
+	for seed := range uint64(seeds) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.MaxSize, cfg.MaxBytes, cfg.BufferSize = 1000, 1<<20, 1e6
+			var mu sync.Mutex
+			random := rand.New(rand.NewPCG(seed, 0))
+			r := &receiver{answer: func(context.Context, request) error {
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				if random.IntN(3) == 0 { // the one of three that is bad
+					return status(400)
+				}
+				return nil
+			}}
+			b, _ := started(t, cfg, r)
+			for i := range 100 {
+				deliverPatiently(b, eventRange(i*20, i*20+20))
+				time.Sleep(10 * time.Millisecond)
+			}
+			b.Shutdown(5*time.Minute, false)
+			wantGot(t, r, eventRange(0, 2000))
+			checkAccount(t, b, r)
+			total += b.Stats().Batches
+		})
+	}
+	// A third of the batches go on in halves, and a third of these.
+	if want := uint64(300 * seeds); total > want {
+		t.Errorf("%d batches went in %d, want at most %d", 100*seeds, total, want)
 	}
 }
 
