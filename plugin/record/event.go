@@ -21,6 +21,40 @@ const (
 	longestKey = len(keyRequestTime)
 )
 
+// name is one of these keys.
+type name uint8
+
+const (
+	otherName name = iota
+	nameKind
+	nameAPIVersion
+	nameAuditID
+	nameStage
+	nameItems
+	nameRequestTime
+	nameStageTime
+)
+
+func nameOf(key []byte) name {
+	switch string(key) {
+	case keyKind:
+		return nameKind
+	case keyAPIVersion:
+		return nameAPIVersion
+	case keyAuditID:
+		return nameAuditID
+	case keyStage:
+		return nameStage
+	case keyItems:
+		return nameItems
+	case keyRequestTime:
+		return nameRequestTime
+	case keyStageTime:
+		return nameStageTime
+	}
+	return otherName
+}
+
 // match is how a value compares with the values that it may have.
 type match uint8
 
@@ -50,9 +84,9 @@ type fields struct {
 // learn takes note of a pair. value is the string that the pair holds, or nil
 // if it does not hold a string; items tells where the array begins, if it is
 // one. A later pair of the same key replaces what an earlier one said.
-func (f *fields) learn(key, value []byte, items int) {
-	switch string(key) {
-	case keyKind:
+func (f *fields) learn(key name, value []byte, items int) {
+	switch key {
+	case nameKind:
 		switch string(value) {
 		case kindEvent:
 			f.kind = event
@@ -61,20 +95,20 @@ func (f *fields) learn(key, value []byte, items int) {
 		default:
 			f.kind = other
 		}
-	case keyAPIVersion:
+	case nameAPIVersion:
 		f.apiVersion = other
 		if string(value) == auditV1 {
 			f.apiVersion = event
 		}
-	case keyAuditID:
+	case nameAuditID:
 		f.auditID = value != nil
-	case keyStage:
+	case nameStage:
 		f.stage = value != nil
-	case keyItems:
+	case nameItems:
 		f.items = items
-	case keyRequestTime:
+	case nameRequestTime:
 		f.requestTime = timestamp{true, value}
-	case keyStageTime:
+	case nameStageTime:
 		f.stageTime = timestamp{true, value}
 	}
 }

@@ -11,6 +11,7 @@ type checker struct {
 	invalid bool               // a string held bytes that are not UTF-8, since this was last cleared
 	tooDeep bool               // the last failure was for depth
 	escaped bool               // a string held an escape, since this was last cleared
+	memory  memory
 	keyBuf  [longestKey + utf8.UTFMax]byte
 	valBuf  [longestKey + utf8.UTFMax]byte
 }
@@ -60,43 +61,20 @@ func (c *checker) object(b []byte, i int, f *fields) int {
 	if i < len(b) && b[i] == '}' {
 		return i + 1
 	}
+	m := &c.memory
+	m.begin()
 	for {
-		if i >= len(b) || b[i] != '"' {
-			return -1
+		p := m.find(b, i)
+		if m.fresh != nil {
+			c.remember(b, i, p)
 		}
-		from := i + 1
-		c.escaped = false
-		if i = c.text(b, from); i < 0 {
-			return -1
-		}
-		key := b[from : i-1]
-		if c.escaped {
-			key = unescape(c.keyBuf[:0], key)
-		}
-		if i = next(b, i); i >= len(b) || b[i] != ':' {
-			return -1
-		}
-		i = next(b, i+1)
-		if i < len(b) && b[i] == '"' {
-			from = i + 1
-			c.escaped = false
-			if i = c.text(b, from); i < 0 {
-				return -1
-			}
-			value := b[from : i-1]
-			if c.escaped {
-				value = unescape(c.valBuf[:0], value)
-			}
-			f.learn(key, value, 0)
+		if p != nil {
+			i = c.known(b, i+len(p.key), p, f)
 		} else {
-			items := 0
-			if i < len(b) && b[i] == '[' {
-				items = i
-			}
-			if i = c.value(b, i, 1); i < 0 {
-				return -1
-			}
-			f.learn(key, nil, items)
+			i = c.member(b, i, f)
+		}
+		if i < 0 {
+			return -1
 		}
 		if i = next(b, i); i >= len(b) {
 			return -1
@@ -105,11 +83,114 @@ func (c *checker) object(b []byte, i int, f *fields) int {
 		case ',':
 			i = next(b, i+1)
 		case '}':
+			if m.fresh != nil {
+				c.remember(b, i, nil)
+			}
 			return i + 1
 		default:
 			return -1
 		}
 	}
+}
+
+// known checks the value at b[i], which is p's, and those that are remembered to
+// follow it, learns them, and returns the index behind the last, or -1.
+func (c *checker) known(b []byte, i int, p *member, f *fields) int {
+	m := &c.memory
+	for p.isWorthwhile() {
+		v := p.recall(b, i)
+		if v == nil {
+			m.fresh, m.from = p, i
+			break
+		}
+		if p.name != otherName {
+			f.learn(p.name, b[i+1:i+v.value-1], 0)
+		}
+		i += len(v.run)
+		if v.then == 0 {
+			return i
+		}
+		m.next = v.then
+		p = &m.members[v.then-1]
+	}
+	invalid := c.invalid
+	c.invalid = false
+	end := c.memberValue(b, next(b, i), p.name, f)
+	if m.fresh != nil {
+		m.to = end
+		isText := end > 0 && b[i] == '"'
+		delimits := isText || end > 0 && (b[i] == '{' || b[i] == '[')
+		if !delimits || c.invalid || p.name != otherName && (!isText || c.escaped) {
+			m.fresh = nil
+		}
+	}
+	c.invalid = c.invalid || invalid
+	return end
+}
+
+// remember keeps the fresh value, up to the key of p at b[i] if that follows.
+func (c *checker) remember(b []byte, i int, p *member) {
+	m := &c.memory
+	end, then := m.to, 0
+	if p != nil {
+		end, then = i+len(p.key), m.next
+	}
+	m.fresh.remember(b, m.from, b[m.from:end], m.to-m.from, nil, then)
+	m.fresh = nil
+}
+
+// member checks the pair whose key is at b[i], learns it, and returns the index
+// behind it, or -1.
+func (c *checker) member(b []byte, i int, f *fields) int {
+	if i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	from := i
+	c.escaped = false
+	if i = c.text(b, from+1); i < 0 {
+		return -1
+	}
+	key := b[from+1 : i-1]
+	if c.escaped {
+		key = unescape(c.keyBuf[:0], key)
+	}
+	n := nameOf(key)
+	if i = next(b, i); i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	i++
+	if !c.invalid {
+		c.memory.add(b[from:i], nil, n)
+	}
+	return c.memberValue(b, next(b, i), n, f)
+}
+
+// memberValue checks the value at b[i] of a member of that name, learns it, and
+// returns the index behind it, or -1.
+func (c *checker) memberValue(b []byte, i int, n name, f *fields) int {
+	if n == otherName {
+		return c.value(b, i, 1)
+	}
+	if i >= len(b) || b[i] != '"' {
+		items := 0
+		if i < len(b) && b[i] == '[' {
+			items = i
+		}
+		i = c.value(b, i, 1)
+		f.learn(n, nil, items)
+		return i
+	}
+	from := i + 1
+	c.escaped = false
+	if i = c.text(b, from); i < 0 {
+		return -1
+	}
+	value := b[from : i-1]
+	if c.escaped {
+		value = unescape(c.valBuf[:0], value)
+	}
+	f.learn(n, value, 0)
+	return i
 }
 
 // value checks the value at b[i] and returns the index behind it, or -1. depth

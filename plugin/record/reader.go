@@ -158,6 +158,9 @@ func (r *Reader) record(dst []byte) ([]byte, progress) {
 	}
 	rt, body, isRecord := r.header(at)
 	if isRecord && !rt.isGroupMarker() && r.pos.item == 0 {
+		if line, end, ok := r.onlyLine(body); ok {
+			return r.line(dst, line, end)
+		}
 		// Most records are events or raw lines. Convert at once what looks like
 		// an event, and look again only if that was wrong.
 		var f fields
@@ -250,6 +253,20 @@ func (r *Reader) line(dst, line []byte, end int) ([]byte, progress) {
 	return dst, r.refuse(reason, -1, r.chunk[r.pos.offset:end], line, place{end, 0})
 }
 
+// onlyLine returns the raw line of the map at body that holds nothing else, as of
+// in_tail, and the index behind it.
+func (r *Reader) onlyLine(body int) (line []byte, end int, ok bool) {
+	_, n, i := head(r.chunk, body)
+	if n != 1 {
+		return nil, 0, false
+	}
+	key, i, ok := textAt(r.chunk, i)
+	if !ok || string(key) != r.opt.LogKey {
+		return nil, 0, false
+	}
+	return textAt(r.chunk, i)
+}
+
 // copyLine appends a checked event.
 func (r *Reader) copyLine(dst, text []byte) []byte {
 	r.convert.replaced = r.check.invalid
@@ -259,10 +276,28 @@ func (r *Reader) copyLine(dst, text []byte) []byte {
 	return append(dst, text...)
 }
 
+// usual is where the metadata begins in a record as Fluent Bit's inputs write it.
+const usual = len("\x92\x92\xd7\x00") + 8
+
 // header reads the record's frame at b[at]: its time and where its map begins.
 // isRecord is false for whatever else stands there, and if the chunk breaks off.
 func (r *Reader) header(at int) (rt recordTime, body int, isRecord bool) {
 	b := r.chunk
+	// As Fluent Bit's inputs write it: the two arrays, the time, no metadata.
+	if at+usual+1 <= len(b) && string(b[at:at+4]) == "\x92\x92\xd7\x00" {
+		i := at + usual
+		switch {
+		case b[i] == 0x80:
+			i++
+		case i+5 <= len(b) && string(b[i:i+5]) == "\xdf\x00\x00\x00\x00":
+			i += 5
+		default:
+			i = 0
+		}
+		if c, _, _ := head(b, i); i > 0 && c == mapping {
+			return timeOf(b[at+4:]), i, true
+		}
+	}
 	c, n, i := head(b, at)
 	if c != array || n != 2 {
 		return rt, 0, false

@@ -50,10 +50,16 @@ func timeAt(b []byte, i int) (t recordTime, next int) {
 		return t, skip(b, i, 1)
 	}
 	if n == 8 && b[at-1] == 0 {
-		t.sec, t.nsec = binary.BigEndian.Uint32(b[at:]), binary.BigEndian.Uint32(b[at+4:])
-		t.known = t.nsec < 1e9
+		t = timeOf(b[at:])
 	}
 	return t, at + n
+}
+
+// timeOf reads the eight bytes of a time.
+func timeOf(b []byte) (t recordTime) {
+	t.sec, t.nsec = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	t.known = t.nsec < 1e9
+	return t
 }
 
 // isGroupMarker tells the records with which Fluent Bit opens and closes a

@@ -25,6 +25,8 @@ const margin = 40
 type converter struct {
 	stack    []uint64 // per enclosing container: elements left << 1 | is a map
 	replaced bool     // bytes were replaced by U+FFFD since this was last cleared
+	memory   memory
+	run      []byte // for remember
 }
 
 // reserve returns dst, reallocated if need be, with room for n more bytes at o.
@@ -264,37 +266,113 @@ func (c *converter) event(dst, b []byte, i int, f *fields, guess bool, logKey st
 	dst = reserve(dst[:cap(dst)], o, margin)
 	dst[o] = '{'
 	o++
+	m := &c.memory
+	m.begin()
+	wrote := o // of the fresh value
 	for ; n > 0; n-- {
-		from, to := textBounds(b, i)
-		if from == 0 {
-			return dst[:o], i, noKey(b, i)
+		p := m.find(b, i)
+		if m.fresh != nil {
+			c.remember(b, i, dst[wrote:o], p)
 		}
-		key, valueAt := b[from:to], to
-		if guess && !(f.auditID && f.stage) && (string(key) == logKey || string(key) == keyItems) {
-			return dst[:o], i, NotAuditEvent
+		key := otherName
+		if p != nil {
+			key = p.name
+			if guess && key == nameItems && !(f.auditID && f.stage) {
+				return dst[:o], i, NotAuditEvent
+			}
+			dst, o = put(dst, o, p.json)
+			i += len(p.key)
+			for p.isWorthwhile() {
+				v := p.recall(b, i)
+				if v == nil || v.then > 0 && n == 1 {
+					m.fresh, m.from, wrote = p, i, o
+					break
+				}
+				if p.name != otherName {
+					from, to := textBounds(b, i)
+					f.learn(p.name, b[from:to], 0)
+				}
+				dst, o = put(dst, o, v.json)
+				i += len(v.run)
+				if p = nil; v.then == 0 {
+					break
+				}
+				m.next = v.then
+				p = &m.members[v.then-1]
+				key = p.name
+				n--
+			}
+			if p == nil {
+				continue
+			}
+		} else {
+			from, to := textBounds(b, i)
+			if from == 0 {
+				return dst[:o], i, noKey(b, i)
+			}
+			key = nameOf(b[from:to])
+			isLog := string(b[from:to]) == logKey
+			if guess && !(f.auditID && f.stage) && (isLog || key == nameItems) {
+				return dst[:o], i, NotAuditEvent
+			}
+			at := o
+			dst, o = c.text(dst, o, b, from, to)
+			dst[o] = ':'
+			o++
+			if !isLog && !c.replaced {
+				m.add(b[i:to], dst[at:o], key)
+			}
+			i = to
 		}
-		dst, o = c.text(dst, o, b, from, to)
-		dst[o] = ':'
-		o++
-		if from, to = textBounds(b, valueAt); from > 0 {
+		valueAt := i
+		if from, to := textBounds(b, i); from > 0 {
 			dst, o = c.text(dst, o, b, from, to)
 			dst[o] = ','
 			o++
 			i = to
 			f.learn(key, b[from:to], 0)
-			continue
+		} else {
+			if dst, o, i, r = c.value(dst, o, b, i, 1); r != none {
+				return dst[:o], i, r
+			}
+			f.learn(key, nil, arrayAt(b, valueAt))
+			if key != otherName {
+				m.fresh = nil
+			}
 		}
-		dst, o, i, r = c.value(dst, o, b, valueAt, 1)
-		if r != none {
-			return dst[:o], i, r
-		}
-		f.learn(key, nil, arrayAt(b, valueAt))
+		m.to = i
+	}
+	if m.fresh != nil {
+		c.remember(b, i, dst[wrote:o], nil)
 	}
 	if dst[o-1] == ',' {
 		o--
 	}
 	dst[o] = '}'
 	return dst[:o+1], i, none
+}
+
+// remember keeps the fresh value, which json is as JSON with its comma, and the key of
+// p if that follows.
+func (c *converter) remember(b []byte, i int, json []byte, p *member) {
+	m := &c.memory
+	if !c.replaced {
+		end, then := m.to, 0
+		if p != nil && p.name != nameItems { // at which guessing ends
+			end, then = i+len(p.key), m.next
+			json = append(c.run[:0], json...)
+			json = append(json, p.json...)
+			c.run = json
+		}
+		m.fresh.remember(b, m.from, b[m.from:end], m.to-m.from, json, then)
+	}
+	m.fresh = nil
+}
+
+// put writes s and leaves room for margin bytes.
+func put(dst []byte, o int, s []byte) ([]byte, int) {
+	dst = reserve(dst, o, len(s)+margin)
+	return dst, o + copy(dst[o:], s)
 }
 
 // scan learns the fields of the map at b[i] without converting it; next is the
@@ -317,7 +395,7 @@ func scan(b []byte, i int, f *fields, logKey string) (next int) {
 			}
 		}
 		if isText {
-			f.learn(key, value, arrayAt(b, after))
+			f.learn(nameOf(key), value, arrayAt(b, after))
 			if logKey != "" && string(key) == logKey {
 				f.log = after
 			}
