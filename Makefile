@@ -62,6 +62,20 @@ chaos: build ## fail, kill and stop everything, on FLUENT_BIT as well, and write
 	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" CHAOS=1 CHAOS_TABLE="$(CHAOS_TABLE)" $(GO) test -count=1 -v -timeout 90m ./test/e2e \
 		-run '^(TestEveryFailureLosesNothing|TestAKilledFluentBit.*|TestARestartRepeats.*|TestAReloadRepeats.*|TestMemoryIsBounded.*|TestHugeChunks.*)$$'
 
+# How often make bench repeats each measurement, and what it writes its table into.
+BENCH_REPS  ?= 10
+BENCH_TABLE ?= docs/performance.md
+BENCH_FLAGS ?=
+
+.PHONY: $(BUILD)/floor.so
+$(BUILD)/floor.so:
+	$(GO) build -tags floor -buildmode=c-shared -trimpath -ldflags "-s -w" -o $@ ./bench/floor
+
+.PHONY: bench
+bench: build $(BUILD)/floor.so ## measure what delivery costs, against Fluent Bit's http output on FLUENT_BIT, and write docs/performance.md
+	$(GO) build -o $(BUILD)/bench ./bench
+	$(BUILD)/bench -fluent-bit "$(FLUENT_BIT)" -reps $(BENCH_REPS) -write "$(BENCH_TABLE)" $(BENCH_FLAGS)
+
 .PHONY: peers
 peers: ## hold the plugin against kube-apiserver's own decoder, backends and flags (compiles for minutes once)
 	cd peers && $(GO) test -count=1 ./...
