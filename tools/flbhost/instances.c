@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "instances.h"
 
+#include "barepost.h"
 #include "coro.h"
 #include "report.h"
 
@@ -78,12 +79,13 @@ static void on_small_stack(void *arg)
 void task_flush(struct task *t)
 {
     struct instance_host *h = t->instance->host;
-    int64_t start = now_ns();
+    int64_t start = now_ns(), took;
 
     if (coro_run(h->options->stack, on_small_stack, t) != 0) {
         die("stack of %zu bytes: %s", h->options->stack, strerror(errno));
     }
-    report_flush(now_ns() - start);
+    took = now_ns() - start;
+    report_flush(took, barepost());
     h->answered(h, t);
 }
 

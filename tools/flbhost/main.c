@@ -3,6 +3,7 @@
 //go:build ignore
 
 #define _GNU_SOURCE
+#include "barepost.h"
 #include "chunks.h"
 #include "daemon.h"
 #include "engine.h"
@@ -123,6 +124,7 @@ int main(int argc, char **argv)
     sem_init(&wake, 0, 0);
     srandom((unsigned)(time(NULL) ^ getpid()));
     report_open(&o);
+    barepost_open(&o);
     catch_signals();
     p = proxy_load(&o, 0);
     if (p == NULL) {

@@ -51,6 +51,9 @@ static const char usage[] =
     "  --gap-output FILE      a time a line from the engine's thread\n"
     "  --gap-interval MS      (100)\n"
     "  --latency FILE         microseconds of each flush, one a line\n"
+    "  --post-to ADDR:PORT    after each flush a bare POST to /audit there, whose microseconds\n"
+    "                         follow on the line of --latency\n"
+    "  --post-body FILE       what that sends\n"
     "  --rss                  memory, threads and files at start and end\n"
     "  --rss-every N          and after every N chunks\n"
     "  --daemon               fork after loading, as Fluent Bit's Daemon On; use absolute paths\n"
@@ -63,8 +66,8 @@ enum {
     O_PLUGIN = 256, O_OUTPUT, O_SET, O_MATCH, O_WORKERS, O_IGNORE_SYNC, O_HIDE_CTX, O_STACK,
     O_TAG, O_REPEAT, O_LOG, O_MSGPACK, O_UNIQUE, O_CHUNK_BYTES, O_CHUNK_RECORDS, O_INTERVAL,
     O_RATE, O_QUEUE, O_STORAGE, O_POSITION, O_RETRY_BASE, O_RETRY_CAP, O_DROP_RETRIES, O_GRACE,
-    O_LINGER, O_WAIT_SIGNAL, O_RELOAD_AFTER, O_GAP_OUTPUT, O_GAP_INTERVAL, O_LATENCY, O_RSS,
-    O_RSS_EVERY, O_DAEMON, O_STATUS_FILE, O_VERBOSE, O_HELP
+    O_LINGER, O_WAIT_SIGNAL, O_RELOAD_AFTER, O_GAP_OUTPUT, O_GAP_INTERVAL, O_LATENCY, O_POST_TO,
+    O_POST_BODY, O_RSS, O_RSS_EVERY, O_DAEMON, O_STATUS_FILE, O_VERBOSE, O_HELP
 };
 
 static const struct option longopts[] = {
@@ -98,6 +101,8 @@ static const struct option longopts[] = {
     {"gap-output", required_argument, NULL, O_GAP_OUTPUT},
     {"gap-interval", required_argument, NULL, O_GAP_INTERVAL},
     {"latency", required_argument, NULL, O_LATENCY},
+    {"post-to", required_argument, NULL, O_POST_TO},
+    {"post-body", required_argument, NULL, O_POST_BODY},
     {"rss", no_argument, NULL, O_RSS},
     {"rss-every", required_argument, NULL, O_RSS_EVERY},
     {"daemon", no_argument, NULL, O_DAEMON},
@@ -224,6 +229,10 @@ static void check(struct options *o)
                         "in memory\n", o->position);
         bad = 1;
     }
+    if ((o->post_to == NULL) != (o->post_body == NULL)) {
+        fprintf(stderr, "flbhost: --post-to and --post-body belong together\n");
+        bad = 1;
+    }
     if (o->daemon && o->status_file == NULL) {
         fprintf(stderr, "flbhost: --daemon: needs --status-file, its standard error is closed\n");
         bad = 1;
@@ -281,6 +290,8 @@ int options_parse(struct options *o, int argc, char **argv)
         case O_GAP_OUTPUT: o->gap_output = optarg; break;
         case O_GAP_INTERVAL: o->gap_interval = number("gap-interval", optarg, 1) / 1000; break;
         case O_LATENCY: o->latency = optarg; break;
+        case O_POST_TO: o->post_to = optarg; break;
+        case O_POST_BODY: o->post_body = optarg; break;
         case O_RSS: o->rss = 1; break;
         case O_RSS_EVERY: o->rss = 1; o->rss_every = whole("rss-every", optarg, 1); break;
         case O_DAEMON: o->daemon = 1; break;

@@ -53,6 +53,7 @@ struct options {
     const char *gap_output;
     double gap_interval; /* seconds */
     const char *latency;
+    const char *post_to, *post_body; /* both or neither */
     int rss;
     long rss_every;
     int daemon;

@@ -106,7 +106,7 @@ void die(const char *format, ...)
     _exit(1); /* the plugin's threads may run: no destructors under them */
 }
 
-void report_flush(int64_t ns)
+void report_flush(int64_t ns, int64_t post_ns)
 {
     pthread_mutex_lock(&lock);
     flushes++;
@@ -114,7 +114,11 @@ void report_flush(int64_t ns)
         max_flush = ns;
     }
     if (latency != NULL) {
-        fprintf(latency, "%lld\n", (long long)(ns / 1000));
+        fprintf(latency, "%lld", (long long)(ns / 1000));
+        if (post_ns >= 0) {
+            fprintf(latency, " %lld", (long long)(post_ns / 1000));
+        }
+        fputc('\n', latency);
     }
     pthread_mutex_unlock(&lock);
 }

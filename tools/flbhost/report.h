@@ -21,8 +21,8 @@ void report_detail(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* The line, then the end of the process with status 1. */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Any thread. */
-void report_flush(int64_t ns);
+/* Any thread. post_ns: of the bare POST that followed, -1 if none did. */
+void report_flush(int64_t ns, int64_t post_ns);
 /* The rest is for the engine's thread. */
 void report_chunk(void);
 /* Returns how many answers there were so far. */
