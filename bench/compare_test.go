@@ -20,18 +20,19 @@ func TestCostsAreHeldAgainstEachOtherTurnByTurn(t *testing.T) {
 }
 
 func TestARunThatLostAnEventFails(t *testing.T) {
-	c := comparison{input: input{events: 20, chunks: 2}}
+	c := comparison{input: input{events: 400, chunks: 40}}
 	for _, r := range []struct {
 		output string
 		got    counts
 		ok     bool
 	}{
 		{"null", counts{}, true},
-		{"http", counts{Bodies: 2, Events: 20}, true},
-		{"http", counts{Bodies: 1, Events: 20}, false},
-		{"k8saudit", counts{Bodies: 1, Events: 20}, true},
-		{"k8saudit", counts{Bodies: 2, Events: 19}, false},
-		{"k8saudit", counts{Bodies: 2, Events: 21}, false},
+		{"http", counts{Bodies: 38, Events: 400}, true},
+		{"http", counts{Bodies: 37, Events: 400}, false},
+		{"http", counts{Bodies: 41, Events: 400}, false},
+		{"k8saudit", counts{Bodies: 1, Events: 400}, true},
+		{"k8saudit", counts{Bodies: 2, Events: 399}, false},
+		{"k8saudit", counts{Bodies: 2, Events: 401}, false},
 	} {
 		if err := c.complete(r.output, r.got); (err == nil) != r.ok {
 			t.Errorf("%s, %+v: %v", r.output, r.got, err)

@@ -22,6 +22,7 @@ type pipeline struct {
 	keys    []string // of the output, each with its value
 	library string   // "" for one of Fluent Bit's own
 	storage string   // memory or filesystem
+	stay    bool     // when everything is read, until a signal
 }
 
 // usage is what a run took.
@@ -31,7 +32,7 @@ type usage struct {
 }
 
 const pipelineText = `[SERVICE]
-    Flush 1
+    Flush %[7]s
     Grace 60
     Log_Level warn
     scheduler.base 1
@@ -44,7 +45,7 @@ const pipelineText = `[SERVICE]
     Path %[2]s
     Tag kube.*
     Read_from_Head On
-    Exit_On_Eof On
+    Exit_On_Eof %[6]s
     Buffer_Max_Size 16M
     storage.type %[3]s
 %[4]s[OUTPUT]
@@ -63,64 +64,78 @@ const parsersText = `[PARSER]
 
 // run blocks until Fluent Bit has ended, which is when everything is delivered.
 func (p pipeline) run(fluentBit string) (usage, error) {
-	dir, err := os.MkdirTemp("", "k8saudit-bench")
+	r, err := p.start(fluentBit)
 	if err != nil {
 		return usage{}, err
 	}
-	defer os.RemoveAll(dir)
-	parser := ""
+	if p.input.fed != nil {
+		go r.feed(p.input.fed)
+	}
+	return r.wait()
+}
+
+// running is a Fluent Bit in a folder of its own.
+type running struct {
+	cmd *exec.Cmd
+	dir string
+	log bytes.Buffer
+}
+
+func (p pipeline) start(fluentBit string) (*running, error) {
+	dir, err := os.MkdirTemp("", "k8saudit-bench")
+	if err != nil {
+		return nil, err
+	}
+	path, atEnd, flush, parser := p.input.path, "On", "1", ""
+	if p.stay {
+		atEnd = "Off"
+	}
+	if p.input.fed != nil {
+		path, atEnd, flush = filepath.Join(dir, fedLog), "Off", "0.001"
+	}
 	if p.parsed {
 		parser = "    Parser audit\n"
 	}
-	text := fmt.Sprintf(pipelineText, dir, p.input.path, p.storage, parser, p.output)
+	conf := fmt.Sprintf(pipelineText, dir, path, p.storage, parser, p.output, atEnd, flush)
 	for _, key := range p.keys {
-		text += "    " + key + "\n"
+		conf += "    " + key + "\n"
 	}
-	conf := filepath.Join(dir, "fluent-bit.conf")
-	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-		return usage{}, err
+	for name, text := range map[string]string{"fluent-bit.conf": conf, "parsers.conf": parsersText, fedLog: ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return nil, err
+		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "parsers.conf"), []byte(parsersText), 0o644); err != nil {
-		return usage{}, err
-	}
-	args := []string{"-c", conf}
+	args := []string{"-c", filepath.Join(dir, "fluent-bit.conf")}
 	if p.library != "" {
 		args = append([]string{"-e", p.library}, args...)
 	}
-	cmd := exec.Command(fluentBit, args...)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		return usage{}, err
-	}
-	peak, err := watch(cmd)
-	if err != nil {
-		return usage{}, fmt.Errorf("%s with output %s: %w\n%s", fluentBit, p.output, err, log.Bytes())
-	}
-	state := cmd.ProcessState
-	return usage{cpu: (state.UserTime() + state.SystemTime()).Seconds(), peakAnon: peak}, nil
+	r := &running{cmd: exec.Command(fluentBit, args...), dir: dir}
+	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
+	return r, r.cmd.Start()
 }
 
 // longestRun is far beyond any run: only a hang reaches it.
 const longestRun = 5 * time.Minute
 
-// watch waits for the process and returns the highest RssAnon that it saw.
-func watch(cmd *exec.Cmd) (peak int, err error) {
+// wait blocks until Fluent Bit has ended, and removes its folder.
+func (r *running) wait() (usage, error) {
+	defer os.RemoveAll(r.dir)
+	hang := time.AfterFunc(longestRun, func() { _ = r.cmd.Process.Kill() })
+	defer hang.Stop()
 	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	go func() { done <- r.cmd.Wait() }()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(longestRun); ; {
+	for peak := 0; ; {
 		select {
+		case <-tick.C:
+			peak = max(peak, statusKB(r.cmd.Process.Pid, "RssAnon"))
 		case err := <-done:
-			return peak, err
-		case now := <-tick.C:
-			peak = max(peak, statusKB(cmd.Process.Pid, "RssAnon"))
-			if now.After(end) {
-				_ = cmd.Process.Kill()
-				<-done
-				return peak, fmt.Errorf("has not ended within %v", longestRun)
+			if err != nil {
+				return usage{}, fmt.Errorf("%s: %w\n%s", r.cmd, err, r.log.Bytes())
 			}
+			state := r.cmd.ProcessState
+			return usage{cpu: (state.UserTime() + state.SystemTime()).Seconds(), peakAnon: peak}, nil
 		}
 	}
 }

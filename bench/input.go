@@ -73,7 +73,8 @@ func large(line []byte, size int) []byte {
 
 // input is what one scenario's pipelines read.
 type input struct {
-	path   string // of in_tail: a file or a pattern
+	path   string   // of in_tail: a file or a pattern
+	fed    [][]byte // in place of path: lines that are written meanwhile
 	events int
 	chunks int // that it must become; 0: any number
 }
@@ -95,16 +96,18 @@ func writeLog(file string, lines [][]byte) (input, error) {
 	return input{path: file, events: len(lines)}, f.Close()
 }
 
+// smallChunk is how many events a small chunk has.
+const smallChunk = 10
+
 // writeSmallChunks makes an input of many files of 10 lines each. in_tail gives
 // each file a tag of its own, so each becomes a chunk of its own.
 func writeSmallChunks(dir string, lines [][]byte) (input, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return input{}, err
 	}
-	const each = 10
-	in := input{path: filepath.Join(dir, "*.log"), events: len(lines) / each * each, chunks: len(lines) / each}
+	in := input{path: filepath.Join(dir, "*.log"), events: len(lines) / smallChunk * smallChunk, chunks: len(lines) / smallChunk}
 	for i := range in.chunks {
-		if _, err := writeLog(filepath.Join(dir, strconv.Itoa(i)+".log"), lines[i*each:(i+1)*each]); err != nil {
+		if _, err := writeLog(filepath.Join(dir, strconv.Itoa(i)+".log"), lines[i*smallChunk:(i+1)*smallChunk]); err != nil {
 			return input{}, err
 		}
 	}

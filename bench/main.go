@@ -13,15 +13,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"time"
+	"path/filepath"
+	"strings"
 )
 
 type options struct {
 	fluentBit, plugin, floor, host string
 	data                           string
+	only                           string
 	reps, scale                    int
 	write                          string
-	long                           bool
+	long, goBench                  bool
 }
 
 func main() {
@@ -31,10 +33,12 @@ func main() {
 	flag.StringVar(&o.floor, "floor", "build/floor.so", "the `library` of bench/floor")
 	flag.StringVar(&o.host, "host", "build/flbhost", "the bundled host's `program`")
 	flag.StringVar(&o.data, "data", cmp.Or(os.Getenv("AUDIT_DATA"), "test/e2e/testdata"), "`folder` with audit-metadata.log.gz and audit-requestresponse.log.gz")
+	flag.StringVar(&o.only, "only", "", "leave out what is measured on Fluent Bit and has not this `text` in its name")
 	flag.IntVar(&o.reps, "reps", 10, "repetitions")
 	flag.IntVar(&o.scale, "scale", 1, "divide the sizes of the inputs, to try something")
 	flag.StringVar(&o.write, "write", "", "Markdown `file` to put the table into, between its markers")
 	flag.BoolVar(&o.long, "long", false, "also deliver 10 million events")
+	flag.BoolVar(&o.goBench, "go", true, "also run the Go benchmarks")
 	receiving := flag.Bool("receive", false, "be the receiver, until standard input ends")
 	delay := flag.Duration("delay", 0, "with -receive: `time` before each answer")
 	flag.Parse()
@@ -60,27 +64,106 @@ func bench(o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	begin := time.Now()
-	var rows []row
-	if o.fluentBit != "" {
-		all, err := comparisons(dir, o.data, o.scale)
+	metadata, err := auditLog(filepath.Join(o.data, "audit-metadata.log.gz"))
+	if err != nil {
+		return err
+	}
+	var left []string
+	rows, err := onFluentBit(o, dir)
+	if err != nil {
+		return err
+	}
+	if o.fluentBit == "" {
+		left = append(left, "Left out: everything against Fluent Bit's own outputs, and memory in it, for there is no Fluent Bit here (FLUENT_BIT).")
+	}
+	alone, err := onBundledHost(o, dir, metadata)
+	if err != nil {
+		return err
+	}
+	if !o.long {
+		left = append(left, "Left out: memory over 10 million events, for it takes minutes (-long).")
+	}
+	size, err := librarySize(o.plugin, dir)
+	if err != nil {
+		return err
+	}
+	text := "\n" + circumstances(o) + tableText(append(append(rows, alone...), size)) + method
+	for _, why := range left {
+		text += why + "\n\n"
+	}
+	if o.goBench {
+		summary, err := goBenchmarks(dir, o.reps)
 		if err != nil {
 			return err
 		}
-		e := endToEnd{fluentBit: o.fluentBit, plugin: o.plugin, floor: o.floor, reps: o.reps}
-		for _, c := range all {
-			r, err := e.run(c)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, r)
-		}
+		text += summary + "\n"
 	}
-	text := tableText(rows)
 	fmt.Print(text)
-	fmt.Fprintf(os.Stderr, "took %v\n", time.Since(begin).Round(time.Second))
 	if o.write == "" {
 		return nil
 	}
 	return writeBetween(o.write, text)
+}
+
+// onFluentBit measures what needs a Fluent Bit, if there is one.
+func onFluentBit(o options, dir string) (rows []row, err error) {
+	if o.fluentBit == "" {
+		return nil, nil
+	}
+	all, err := comparisons(dir, o.data, o.scale)
+	if err != nil {
+		return nil, err
+	}
+	e := endToEnd{fluentBit: o.fluentBit, plugin: o.plugin, floor: o.floor, reps: o.reps}
+	measure := func(r row, err error) error {
+		rows = append(rows, r)
+		return err
+	}
+	for _, c := range all {
+		if !strings.Contains(c.scenario, o.only) {
+			continue
+		}
+		if err := measure(e.run(c)); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range all[:2] {
+		if err := measure(e.memory(c)); err != nil {
+			return nil, err
+		}
+	}
+	return rows, measure(e.loaded(dir))
+}
+
+// onBundledHost measures what the plugin does alone.
+func onBundledHost(o options, dir string, metadata [][]byte) (rows []row, err error) {
+	b := bundledHost{host: o.host, plugin: o.plugin}
+	const repeat = 3
+	lines, err := writeLog(filepath.Join(dir, "alone.log"), events(metadata, 152_000/o.scale))
+	if err != nil {
+		return nil, err
+	}
+	raw := records{form: "raw", option: "--log", file: lines.path, repeat: repeat, events: lines.events * repeat}
+	for _, measure := range []func(bundledHost, records, int) ([]row, error){growth, concurrency} {
+		r, err := measure(b, raw, o.reps)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r...)
+	}
+	for _, n := range []int{10, 1000} {
+		r, err := latency(b, dir, events(metadata, n), o.reps)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r...)
+	}
+	if o.long {
+		r, err := flatness(b, raw)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
 }
