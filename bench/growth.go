@@ -12,19 +12,6 @@ import (
 // This file measures on the bundled host how the plugin's time grows: with the size
 // of chunks, and with the requests under way.
 
-// records is an input of the bundled host.
-type records struct {
-	form   string
-	option string // --log or --msgpack
-	file   string
-	repeat int
-	events int // in all
-}
-
-func (r records) args() []string {
-	return []string{"--repeat", strconv.Itoa(r.repeat), r.option, r.file}
-}
-
 // growth holds the cost of an event in chunks of 2 MB against that in larger ones, up
 // to 100 MB: the CPU time, and the time within the plugin.
 func growth(b bundledHost, r records, reps int) ([]row, error) {

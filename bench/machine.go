@@ -34,9 +34,9 @@ func circumstances(o options) string {
 	}
 	size := "Inputs of full size"
 	if o.scale > 1 {
-		size = fmt.Sprintf("**Inputs of a %dth of their size: a trial**", o.scale)
+		size = fmt.Sprintf("**Inputs of 1/%d of their size: a trial**", o.scale)
 	}
-	return fmt.Sprintf("Measured on %s: %d × %s, Linux %s, %s, %s, out_k8saudit %s. %s, %d repetitions.\n\n",
+	return fmt.Sprintf("Measured on %s: %d × %s, Linux %s, %s, %s, out_k8saudit %s. %s. Repetitions: %d.\n\n",
 		time.Now().Format(time.DateOnly), runtime.NumCPU(), cpu, strings.TrimSpace(string(kernel)), fluentBit,
 		runtime.Version(), commit, size, o.reps)
 }
@@ -45,6 +45,6 @@ func circumstances(o options) string {
 const method = `
 How to read it: a figure is the median, with the quartiles in brackets. The outputs of a row take turns, and each ratio is of one turn. Where the column null has CPU seconds, those are of the whole Fluent Bit process with its null output, and http and k8saudit have what these outputs add to them; the ratio is k8saudit to http, and the floor's to http. The floor is an output in Go that copies the bytes of a chunk, undecoded, into bodies of 1 MB and posts them: for parsed records it sends msgpack, which no webhook reads. A run in which the receiver did not get every event ends the measurement.
 
-The pipeline: in_tail reads a file that is complete (Read_from_Head On, Exit_On_Eof On, Buffer_Max_Size 16M, chunks in memory), Flush 1, Workers 1, Retry_Limit no_limits; http has Format json, k8saudit its defaults, both a loopback receiver in a process of its own that reads, counts and answers 200. Parsed is the json parser with Time_Key stageTimestamp. For chunks of 10 each 10 lines are a file with a tag of its own. RssAnon is looked at every 50 ms, with chunks as files.
+The pipeline: in_tail reads a file that is complete (Read_from_Head On, Exit_On_Eof On, Buffer_Max_Size 16M, chunks in memory), Flush 1, Workers 1, Retry_Limit no_limits; http has Format json, k8saudit its defaults, both a loopback receiver in a process of its own that reads, counts and answers 200. Parsed is the json parser with Time_Key stageTimestamp. For chunks of 10 one after another, 10 lines are appended every 5 ms, and Flush is 0.001; for those all at once, each 10 lines are a file with a tag of its own. RssAnon is looked at every 50 ms, with chunks as files. What is not about Fluent Bit ran on the bundled host; a bare POST there is one write and one read in C.
 
 `

@@ -138,32 +138,38 @@ func onFluentBit(o options, dir string) (rows []row, err error) {
 // onBundledHost measures what the plugin does alone.
 func onBundledHost(o options, dir string, metadata [][]byte) (rows []row, err error) {
 	b := bundledHost{host: o.host, plugin: o.plugin}
-	const repeat = 3
 	lines, err := writeLog(filepath.Join(dir, "alone.log"), events(metadata, 152_000/o.scale))
 	if err != nil {
 		return nil, err
 	}
-	raw := records{form: "raw", option: "--log", file: lines.path, repeat: repeat, events: lines.events * repeat}
-	for _, measure := range []func(bundledHost, records, int) ([]row, error){growth, concurrency} {
-		r, err := measure(b, raw, o.reps)
-		if err != nil {
+	raw := records{form: "raw", option: "--log", file: lines.path, each: lines.events, events: 3 * lines.events}
+	parsed, err := parsedRecords(dir, raw.events)
+	if err != nil {
+		return nil, err
+	}
+	measure := func(r []row, err error) error {
+		rows = append(rows, r...)
+		return err
+	}
+	for _, of := range []records{raw, parsed} {
+		if err := measure(growth(b, of, o.reps)); err != nil {
 			return nil, err
 		}
-		rows = append(rows, r...)
+	}
+	if err := measure(concurrency(b, raw.of(raw.each), o.reps)); err != nil {
+		return nil, err
 	}
 	for _, n := range []int{10, 1000} {
-		r, err := latency(b, dir, events(metadata, n), o.reps)
-		if err != nil {
+		if err := measure(latency(b, dir, events(metadata, n), o.reps)); err != nil {
 			return nil, err
 		}
-		rows = append(rows, r...)
 	}
 	if o.long {
-		r, err := flatness(b, raw)
-		if err != nil {
-			return nil, err
+		for _, of := range []records{raw, parsed} {
+			if err := measure(flatness(b, of.of(10_000_000))); err != nil {
+				return nil, err
+			}
 		}
-		rows = append(rows, r)
 	}
 	return rows, nil
 }

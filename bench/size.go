@@ -112,35 +112,36 @@ func (e endToEnd) loaded(dir string) (row, error) {
 	}
 	c := comparison{input: in}
 	outputs := e.outputs(c, "127.0.0.1:9")
-	rss, anon := make([]int, len(outputs)), make([]int, len(outputs))
+	rss, anon, cpu := make([]int, len(outputs)), make([]int, len(outputs)), make([]float64, len(outputs))
 	for i, p := range outputs {
-		if rss[i], anon[i], err = p.idle(e.fluentBit); err != nil {
+		if rss[i], anon[i], cpu[i], err = p.idle(e.fluentBit); err != nil {
 			return row{}, err
 		}
 	}
-	show := func(i int) string {
-		return fmt.Sprintf("%.1f, anonymous %.1f", float64(rss[i]-rss[0])/1024, float64(anon[i]-anon[0])/1024)
+	show := func(i, less int) string {
+		return fmt.Sprintf("%.1f MiB, anonymous %.1f; %.3f s", float64(rss[i]-less*rss[0])/1024, float64(anon[i]-less*anon[0])/1024, cpu[i]-float64(less)*cpu[0])
 	}
 	return row{
-		scenario: "RSS right after loading, above null", form: "MiB",
-		base: fmt.Sprintf("%.1f, anonymous %.1f", float64(rss[0])/1024, float64(anon[0])/1024),
-		peer: show(1), plugin: show(2),
+		scenario: "nothing to deliver: RSS after two seconds, CPU of start and stop",
+		base:     show(0, 0), peer: show(1, 1), plugin: show(2, 1),
 	}, nil
 }
 
-// idle is a pipeline's memory in kB when it has had nothing to do for two seconds.
-func (p pipeline) idle(fluentBit string) (rss, anon int, err error) {
+// idle is a pipeline's memory in kB when it has had nothing to do for two seconds,
+// and the CPU seconds it took to start, do that, and end.
+func (p pipeline) idle(fluentBit string) (rss, anon int, cpu float64, err error) {
 	p.stay = true
 	r, err := p.start(fluentBit)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	time.Sleep(2 * time.Second)
 	pid := r.cmd.Process.Pid
 	rss, anon = statusKB(pid, "VmRSS"), statusKB(pid, "RssAnon")
 	_ = r.cmd.Process.Signal(syscall.SIGTERM)
-	if _, err := r.wait(); err != nil {
-		return 0, 0, err
+	used, err := r.wait()
+	if err != nil {
+		return 0, 0, 0, err
 	}
-	return rss, anon, nil
+	return rss, anon, used.cpu, nil
 }
