@@ -18,11 +18,11 @@ const benchstat = "golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c
 func goBenchmarks(dir string, count int) (string, error) {
 	var all strings.Builder
 	for _, of := range []struct {
-		module   string
-		packages []string
+		name, module string
+		packages     []string
 	}{
-		{".", []string{"./plugin/record", "./plugin", "./batch/..."}},
-		{"peers", []string{"./..."}},
+		{"out_k8saudit", ".", []string{"./plugin/record", "./plugin", "./batch/..."}},
+		{"peers", "peers", []string{"./..."}},
 	} {
 		args := append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-count", strconv.Itoa(count), "-timeout", "60m"}, of.packages...)
 		cmd := exec.Command("go", args...)
@@ -39,19 +39,14 @@ func goBenchmarks(dir string, count int) (string, error) {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return "", err
 		}
-		summary, err := output("go", "run", benchstat, file)
+		summary, err := output("go", "run", benchstat, of.name+"="+file)
 		if err != nil {
 			return "", err
 		}
-		all.WriteString(withoutPath(summary, file))
+		all.WriteString(summary)
 	}
 	if all.Len() == 0 {
 		return "There are no Go benchmarks.\n", nil
 	}
 	return "```\n" + all.String() + "```\n", nil
-}
-
-// withoutPath takes out of a summary where the measurements lay.
-func withoutPath(summary, file string) string {
-	return strings.ReplaceAll(summary, file, "go test")
 }

@@ -12,7 +12,7 @@ func TestSymbolsAreAddedUpByModule(t *testing.T) {
   4f2020          5 T k8s.io/client-go/tools/clientcmd/api.glob..func1
   4f2020         20 T gopkg.in/yaml%2ev3.Marshal
   4f2020         30 T net/http.(*Client).do
-  4f2020         40 T slices.Sort[go.shape.[]k8s.io/client-go/rest.Config]
+  4f2020         40 T slices.Sort[k8s.io/client-go/rest.Config]
   4f2020         50 T main.main
   4f2020         60 r go:func.*
   4f2020       7000 d net/http.zeros

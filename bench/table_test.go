@@ -21,13 +21,18 @@ func TestATargetSaysWhetherItIsMet(t *testing.T) {
 
 func TestWhatStandsAroundTheTableStays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "performance.md")
+	before, after := "# Performance\n\n", ""
 	for _, text := range []string{"first\n", "second\n"} {
 		if err := writeBetween(file, text); err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(file)
-		if want := "# Performance\n\n" + tableBegin + text + tableEnd; err != nil || string(got) != want {
+		want := before + tableBegin + text + tableEnd + after
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+		before, after = "# Figures\n", "prose\n"
+		if err := os.WriteFile(file, []byte(before+tableBegin+text+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 	const prose = "no markers\n"
