@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -117,15 +118,8 @@ func (e endToEnd) turns(c comparison) ([]turn, error) {
 	turns := make([]turn, len(outputs))
 	for range e.reps {
 		for i, p := range outputs {
-			used, err := p.run(e.fluentBit)
+			used, got, err := e.deliver(c, p, r)
 			if err != nil {
-				return nil, err
-			}
-			got, err := r.counts()
-			if err != nil {
-				return nil, err
-			}
-			if err := c.complete(p.output, got); err != nil {
 				return nil, err
 			}
 			t := &turns[i]
@@ -136,6 +130,23 @@ func (e endToEnd) turns(c comparison) ([]turn, error) {
 		}
 	}
 	return turns, nil
+}
+
+// deliver runs a pipeline until its input became the chunks that were meant: on a
+// busy machine what is fed piece by piece may be read together.
+func (e endToEnd) deliver(c comparison, p pipeline, r *receiver) (used usage, got counts, err error) {
+	for range 5 {
+		if used, err = p.run(e.fluentBit); err != nil {
+			return used, got, err
+		}
+		if got, err = r.counts(); err != nil {
+			return used, got, err
+		}
+		if err = c.complete(p.output, got); !errors.Is(err, errChunks) {
+			return used, got, err
+		}
+	}
+	return used, got, err
 }
 
 // outputs are the pipelines of one turn, null first.
@@ -158,6 +169,8 @@ func (e endToEnd) outputs(c comparison, address string) []pipeline {
 	return all
 }
 
+var errChunks = errors.New("other chunks than were meant")
+
 // complete says whether the receiver got what the output had to send.
 func (c comparison) complete(output string, got counts) error {
 	if output == "null" {
@@ -166,9 +179,9 @@ func (c comparison) complete(output string, got counts) error {
 	if got.Events != c.input.events {
 		return fmt.Errorf("%s, %s, output %s: the receiver got %d events of %d", c.scenario, c.form, output, got.Events, c.input.events)
 	}
-	// One or two pieces of a fed log may be read together.
-	if least := c.input.chunks - c.input.chunks/20; output == "http" && (got.Bodies < least || got.Bodies > c.input.chunks && c.input.chunks > 0) {
-		return fmt.Errorf("%s, %s: the input became %d chunks, not %d", c.scenario, c.form, got.Bodies, c.input.chunks)
+	batches := output == "k8saudit" && c.pluginKeys != nil // across chunks
+	if least := c.input.chunks - c.input.chunks/20; c.input.chunks > 0 && !batches && (got.Bodies < least || got.Bodies > c.input.chunks) {
+		return fmt.Errorf("%s, %s, output %s: %w: %d and not %d", c.scenario, c.form, output, errChunks, got.Bodies, c.input.chunks)
 	}
 	return nil
 }

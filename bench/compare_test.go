@@ -20,7 +20,7 @@ func TestCostsAreHeldAgainstEachOtherTurnByTurn(t *testing.T) {
 }
 
 func TestARunThatLostAnEventFails(t *testing.T) {
-	c := comparison{input: input{events: 400, chunks: 40}}
+	c := comparison{input: input{events: 400, chunks: 40}, pluginKeys: []string{"Mode batch"}}
 	for _, r := range []struct {
 		output string
 		got    counts
@@ -33,6 +33,7 @@ func TestARunThatLostAnEventFails(t *testing.T) {
 		{"k8saudit", counts{Bodies: 1, Events: 400}, true},
 		{"k8saudit", counts{Bodies: 2, Events: 399}, false},
 		{"k8saudit", counts{Bodies: 2, Events: 401}, false},
+		{"floor", counts{Bodies: 37, Events: 400}, false},
 	} {
 		if err := c.complete(r.output, r.got); (err == nil) != r.ok {
 			t.Errorf("%s, %+v: %v", r.output, r.got, err)

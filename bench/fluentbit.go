@@ -111,7 +111,11 @@ func (p pipeline) start(fluentBit string) (*running, error) {
 	}
 	r := &running{cmd: exec.Command(fluentBit, args...), dir: dir}
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
-	return r, r.cmd.Start()
+	if err := r.cmd.Start(); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return r, nil
 }
 
 // longestRun is far beyond any run: only a hang reaches it.

@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&o.floor, "floor", "build/floor.so", "the `library` of bench/floor")
 	flag.StringVar(&o.host, "host", "build/flbhost", "the bundled host's `program`")
 	flag.StringVar(&o.data, "data", cmp.Or(os.Getenv("AUDIT_DATA"), "test/e2e/testdata"), "`folder` with audit-metadata.log.gz and audit-requestresponse.log.gz")
-	flag.StringVar(&o.only, "only", "", "leave out what is measured on Fluent Bit and has not this `text` in its name")
+	flag.StringVar(&o.only, "only", "", "print the comparisons on Fluent Bit that have this `text` in their name, and measure nothing else")
 	flag.IntVar(&o.reps, "reps", 10, "repetitions")
 	flag.IntVar(&o.scale, "scale", 1, "divide the sizes of the inputs, to try something")
 	flag.StringVar(&o.write, "write", "", "Markdown `file` to put the table into, between its markers")
@@ -70,7 +70,8 @@ func bench(o options) error {
 	}
 	var left []string
 	rows, err := onFluentBit(o, dir)
-	if err != nil {
+	if err != nil || o.only != "" {
+		fmt.Print(tableText(rows)) // what took long is not to be lost
 		return err
 	}
 	if o.fluentBit == "" {
@@ -105,7 +106,8 @@ func bench(o options) error {
 	return writeBetween(o.write, text)
 }
 
-// onFluentBit measures what needs a Fluent Bit, if there is one.
+// onFluentBit measures what needs a Fluent Bit, if there is one. With an error it
+// returns the rows up to there.
 func onFluentBit(o options, dir string) (rows []row, err error) {
 	if o.fluentBit == "" {
 		return nil, nil
@@ -116,7 +118,9 @@ func onFluentBit(o options, dir string) (rows []row, err error) {
 	}
 	e := endToEnd{fluentBit: o.fluentBit, plugin: o.plugin, floor: o.floor, reps: o.reps}
 	measure := func(r row, err error) error {
-		rows = append(rows, r)
+		if err == nil {
+			rows = append(rows, r)
+		}
 		return err
 	}
 	for _, c := range all {
@@ -124,15 +128,19 @@ func onFluentBit(o options, dir string) (rows []row, err error) {
 			continue
 		}
 		if err := measure(e.run(c)); err != nil {
-			return nil, err
+			return rows, err
 		}
+	}
+	if o.only != "" {
+		return rows, nil
 	}
 	for _, c := range all[:2] {
 		if err := measure(e.memory(c)); err != nil {
-			return nil, err
+			return rows, err
 		}
 	}
-	return rows, measure(e.loaded(dir))
+	err = measure(e.loaded(dir))
+	return rows, err
 }
 
 // onBundledHost measures what the plugin does alone.
