@@ -18,12 +18,13 @@ import (
 )
 
 // apiServerBackend is the audit backend that an API server with these options
-// has. Its policy does not matter: it decides on the events before the backend.
-func apiServerBackend(t *testing.T, w *webhook, set func(*options.AuditWebhookOptions)) audit.Backend {
+// has for the webhook at url. Its policy does not matter: it decides on the events
+// before the backend.
+func apiServerBackend(t testing.TB, url string, set func(*options.AuditWebhookOptions)) audit.Backend {
 	t.Helper()
 	o := options.NewAuditOptions()
 	o.PolicyFile = writeFile(t, "policy.yaml", `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "RequestResponse"}]}`)
-	o.WebhookOptions.ConfigFile = w.kubeconfig(t)
+	o.WebhookOptions.ConfigFile = kubeconfig(t, url)
 	// Posts one after another, no faster and no slower than they are made.
 	o.WebhookOptions.BatchOptions.BatchConfig.AsyncDelegate = false
 	o.WebhookOptions.BatchOptions.BatchConfig.ThrottleEnable = false
@@ -43,7 +44,7 @@ func apiServerBackend(t *testing.T, w *webhook, set func(*options.AuditWebhookOp
 func postedByAPIServer(t *testing.T, events []auditinternal.Event) []post {
 	t.Helper()
 	w := newWebhook(t, http.StatusOK)
-	backend := apiServerBackend(t, w, func(o *options.AuditWebhookOptions) {
+	backend := apiServerBackend(t, w.URL, func(o *options.AuditWebhookOptions) {
 		o.BatchOptions.BatchConfig.BufferSize = len(events) // what does not fit is dropped
 	})
 	stop := make(chan struct{})
@@ -134,7 +135,7 @@ func TestTheAPIServersPostsPassThroughTheRelay(t *testing.T) {
 // What the README says of --audit-webhook-initial-backoff.
 func TestTheAPIServerTriesFiveTimesAndDropsTheEvents(t *testing.T) {
 	w := newWebhook(t, http.StatusServiceUnavailable)
-	backend := apiServerBackend(t, w, func(o *options.AuditWebhookOptions) {
+	backend := apiServerBackend(t, w.URL, func(o *options.AuditWebhookOptions) {
 		o.BatchOptions.Mode = options.ModeBlockingStrict // the mode that says what became of the events
 		o.InitialBackoff = time.Millisecond
 	})
@@ -150,7 +151,7 @@ func TestTheAPIServerTriesFiveTimesAndDropsTheEvents(t *testing.T) {
 func TestTheAPIServersTruncateMaxBatchSizeBoundsNoPost(t *testing.T) {
 	const n, size = 10, 500
 	w := newWebhook(t, http.StatusOK)
-	backend := apiServerBackend(t, w, func(o *options.AuditWebhookOptions) {
+	backend := apiServerBackend(t, w.URL, func(o *options.AuditWebhookOptions) {
 		o.BatchOptions.BatchConfig.MaxBatchSize = n // a batch is cut when all are there
 		o.TruncateOptions.Enabled = true
 		o.TruncateOptions.TruncateConfig.MaxEventSize = 2 * size

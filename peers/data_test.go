@@ -29,6 +29,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(receiverEnv) != "" {
+		receive()
+		return
+	}
 	if dir := os.Getenv("AUDIT_DATA"); dir != "" {
 		for level := range logs {
 			logs[level] = filepath.Join(dir, "audit-"+level+".log")
@@ -42,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 // gunzip is what the file name.gz holds.
-func gunzip(t *testing.T, name string) []byte {
+func gunzip(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := os.Open(name + ".gz")
 	if err != nil {
@@ -60,7 +64,7 @@ func gunzip(t *testing.T, name string) []byte {
 	return b
 }
 
-func lines(t *testing.T, name string) []string {
+func lines(t testing.TB, name string) []string {
 	t.Helper()
 	return strings.Split(strings.TrimSuffix(string(gunzip(t, name)), "\n"), "\n")
 }

@@ -75,7 +75,7 @@ func decodedPosts(t *testing.T, posts []post) (v1 []auditv1.Event, internal []au
 	return v1, internal
 }
 
-func decodedLines(t *testing.T, lines []string) (v1 []auditv1.Event, internal []auditinternal.Event) {
+func decodedLines(t testing.TB, lines []string) (v1 []auditv1.Event, internal []auditinternal.Event) {
 	t.Helper()
 	for i, line := range lines {
 		e, hub, err := decode[*auditv1.Event, *auditinternal.Event](runtime.ContentTypeJSON, []byte(line))
@@ -134,7 +134,7 @@ func tree(t *testing.T, data []byte) any {
 	return numbers(t, v)
 }
 
-func numbers(t *testing.T, v any) any {
+func numbers(t testing.TB, v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {

@@ -67,14 +67,15 @@ func (w *webhook) posts() []post {
 	return w.got
 }
 
-// kubeconfig is the file that tells an API server, and the plugin, of w.
-func (w *webhook) kubeconfig(t *testing.T) string {
+// kubeconfig is the file that tells an API server, and the plugin, of the webhook
+// at url.
+func kubeconfig(t testing.TB, url string) string {
 	t.Helper()
 	return writeFile(t, "kubeconfig", `apiVersion: v1
 kind: Config
 clusters:
 - name: audit
-  cluster: {server: "`+w.URL+`/audit"}
+  cluster: {server: "`+url+`/audit"}
 contexts:
 - name: audit
   context: {cluster: audit, user: ""}
@@ -82,7 +83,7 @@ current-context: audit
 `)
 }
 
-func writeFile(t *testing.T, name, text string) string {
+func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -96,11 +97,11 @@ func writeFile(t *testing.T, name, text string) string {
 func deliver(t *testing.T, chunks [][]byte, keys map[string]string) []post {
 	t.Helper()
 	w := newWebhook(t, http.StatusOK)
-	kubeconfig := w.kubeconfig(t)
+	config := kubeconfig(t, w.URL)
 	get := func(key string) string {
 		switch strings.ToLower(key) {
 		case "webhook_config_file":
-			return kubeconfig
+			return config
 		case "max_concurrent_requests":
 			return "1"
 		case "flush_timeout":
