@@ -20,7 +20,7 @@ import (
 // server with default flags, from memory, where they are decoded. But for two
 // flags: it does not throttle, and its buffer takes all, or it would drop some.
 func BenchmarkAgainstTheAPIServersBackend(b *testing.B) {
-	const n, reps = 160_000, 3
+	const n, reps = 160_000, 5
 	for _, f := range forms {
 		b.Run(f.name, func(b *testing.B) {
 			lines := lines(b, logs["metadata"])
@@ -37,7 +37,7 @@ func BenchmarkAgainstTheAPIServersBackend(b *testing.B) {
 				}
 			}
 			compare(b, n, size, reps,
-				side{"plugin", received(func() { sendByPlugin(b, config, chunks) }), 1},
+				side{"plugin", received(func() { sendByPlugin(b, config, chunks) }), 4},
 				side{"apiserver", received(func() { sendByAPIServer(b, r.url, events) }), 1})
 		})
 	}
