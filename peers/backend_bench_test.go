@@ -20,7 +20,7 @@ import (
 // server with default flags, from memory, where they are decoded. But for two
 // flags: it does not throttle, and its buffer takes all, or it would drop some.
 func BenchmarkAgainstTheAPIServersBackend(b *testing.B) {
-	const n, reps = 160_000, 5
+	const n, reps = 160_000, 3
 	for _, f := range forms {
 		b.Run(f.name, func(b *testing.B) {
 			lines := lines(b, logs["metadata"])
