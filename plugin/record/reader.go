@@ -55,6 +55,7 @@ type Reader struct {
 	chunk []byte
 	times *Times
 	own   Times // when the caller keeps none
+	day   day
 	pos   Position
 	last  Position
 	list  list
@@ -359,9 +360,9 @@ func (r *Reader) eventRecord(out []byte, f *fields, rt recordTime, end int) []by
 		r.lookAhead()
 	}
 	r.times.learn(rt)
-	key, us, ok := f.missingTimestamp(rt, r.times)
+	key, us, ok := f.missingTimestamp(rt, r.times, &r.day)
 	if ok {
-		out = append(appendTimestamp(out[:len(out)-1], key, us), '}')
+		out = append(r.day.appendTimestamp(out[:len(out)-1], key, us), '}')
 	}
 	switch {
 	case !fresh:

@@ -94,42 +94,81 @@ const hour = int64(time.Hour / time.Microsecond)
 // missingTimestamp is the key and the value, in microseconds since 1970, of the
 // timestamp that an event lacks, taken from the time of its record; ok is false
 // if it must not be put back.
-func (f *fields) missingTimestamp(rt recordTime, times *Times) (key string, us int64, ok bool) {
+func (f *fields) missingTimestamp(rt recordTime, times *Times, d *day) (key string, us int64, ok bool) {
 	us, exact := rt.micros()
 	if !exact || times.seen.Load() != seenFraction {
 		return "", 0, false
 	}
 	if f.requestTime.present {
-		request, ok := parseMicros(f.requestTime.value)
+		request, ok := d.parseMicros(f.requestTime.value)
 		return keyStageTime, us, ok && request <= us && us <= request+hour
 	}
-	stage, ok := parseMicros(f.stageTime.value)
+	stage, ok := d.parseMicros(f.stageTime.value)
 	return keyRequestTime, us, ok && us <= stage && stage <= us+hour
 }
 
+// day is the day of the last timestamp, since the next is of the same one. The zero
+// value is none.
+type day struct {
+	text  [len("0000-00-00T")]byte
+	start int64 // of it, in microseconds since 1970
+}
+
+const dayLength = int64(24 * time.Hour / time.Microsecond)
+
+const microTime = "0000-00-00T00:00:00.000000Z" // Kubernetes' MicroTime in UTC
+
+// Its two words behind the day.
+var clockForm, microsForm = formOf(microTime[11:19]), formOf(microTime[19:])
+
 // parseMicros reads an RFC 3339 timestamp as microseconds since 1970. It is
 // quick for Kubernetes' MicroTime in UTC.
-func parseMicros(s []byte) (us int64, ok bool) {
-	const form = "0000-00-00T00:00:00.000000Z"
-	if len(s) != len(form) {
+func (d *day) parseMicros(s []byte) (us int64, ok bool) {
+	if len(s) != len(microTime) || s[10] != 'T' {
 		return parseAnyRFC3339(s)
 	}
-	for i, c := range s {
-		if form[i] == '0' && c-'0' > 9 || form[i] != '0' && c != form[i] {
+	if string(s[:len(d.text)]) != string(d.text[:]) {
+		start, ok := parseAnyRFC3339(append(append(make([]byte, 0, len(microTime)), s[:11]...), "00:00:00Z"...))
+		if !ok {
 			return parseAnyRFC3339(s)
 		}
+		copy(d.text[:], s)
+		d.start = start
 	}
-	two := func(i int) int { return int(s[i])*10 + int(s[i+1]) - 11*'0' }
-	year, month, day := two(0)*100+two(2), two(5), two(8)
-	h, m, sec := two(11), two(14), two(17)
-	if month < 1 || month > 12 || day < 1 || h > 23 || m > 59 || sec > 59 {
+	clock, micros := binary.LittleEndian.Uint64(s[11:]), binary.LittleEndian.Uint64(s[19:])
+	if !clockForm.has(clock) || !microsForm.has(micros) {
+		return parseAnyRFC3339(s)
+	}
+	two := func(x uint64, i int) int64 { return int64(x>>(8*i)&15)*10 + int64(x>>(8*i+8)&15) }
+	h, m, sec := two(clock, 0), two(clock, 3), two(clock, 6)
+	if h > 23 || m > 59 || sec > 59 {
 		return 0, false
 	}
-	t := time.Date(year, time.Month(month), day, h, m, sec, 0, time.UTC)
-	if t.Day() != day { // the month is shorter
-		return 0, false
+	return d.start + ((h*60+m)*60+sec)*1e6 + two(micros, 1)*10000 + two(micros, 3)*100 + two(micros, 5), true
+}
+
+// form is eight bytes, digits and others.
+type form struct {
+	want  uint64
+	above uint64 // what lifts a byte that is another, or no digit, to 0x80
+}
+
+// formOf takes 0 for any digit, and every other byte for itself.
+func formOf(s string) (f form) {
+	for i := range 8 {
+		f.want |= uint64(s[i]) << (8 * i)
+		if s[i] == '0' {
+			f.above |= (0x80 - 10) << (8 * i)
+		} else {
+			f.above |= (0x80 - 1) << (8 * i)
+		}
 	}
-	return t.Unix()*1e6 + int64(two(20)*10000+two(22)*100+two(24)), true
+	return f
+}
+
+func (f form) has(x uint64) bool {
+	x ^= f.want
+	return ((x&^highs)+f.above|x)&highs == 0
 }
 
 func parseAnyRFC3339(s []byte) (us int64, ok bool) {
@@ -140,23 +179,25 @@ func parseAnyRFC3339(s []byte) (us int64, ok bool) {
 // appendTimestamp appends the pair, as the last of a JSON object that is open,
 // in the form of Kubernetes' MicroTime (k8s.io/apimachinery, RFC3339Micro). us
 // is that of a record time, so its year has four digits.
-func appendTimestamp(dst []byte, key string, us int64) []byte {
+func (d *day) appendTimestamp(dst []byte, key string, us int64) []byte {
+	if us < d.start || us >= d.start+dayLength || d.text[0] == 0 {
+		d.start = us - us%dayLength
+		time.UnixMicro(d.start).UTC().AppendFormat(d.text[:0], "2006-01-02T")
+	}
 	dst = append(dst, `,"`...)
 	dst = append(dst, key...)
-	dst = append(dst, `":"0000-00-00T00:00:00.000000Z"`...)
-	s := dst[len(dst)-len(`0000-00-00T00:00:00.000000Z"`):]
-	two := func(i, n int) { s[i], s[i+1] = byte('0'+n/10), byte('0'+n%10) }
-	year, month, day := time.UnixMicro(us).UTC().Date()
-	two(0, year/100)
-	two(2, year%100)
-	two(5, int(month))
-	two(8, day)
-	sec, frac := int(us/1e6%86400), int(us%1e6)
-	two(11, sec/3600)
-	two(14, sec/60%60)
-	two(17, sec%60)
-	two(20, frac/10000)
-	two(22, frac/100%100)
-	two(24, frac%100)
+	dst = append(dst, `":"`...)
+	dst = append(dst, d.text[:]...)
+	dst = append(dst, `00:00:00.000000Z"`...)
+	s := dst[len(dst)-len(`00:00:00.000000Z"`):]
+	two := func(i int, n uint32) { s[i], s[i+1] = byte('0'+n/10), byte('0'+n%10) }
+	us -= d.start
+	sec, frac := uint32(us/1e6), uint32(us%1e6)
+	two(0, sec/3600)
+	two(3, sec/60%60)
+	two(6, sec%60)
+	two(9, frac/10000)
+	two(11, frac/100%100)
+	two(13, frac%100)
 	return dst
 }

@@ -146,16 +146,30 @@ func TestRestoreTimestampOffChangesNothing(t *testing.T) {
 }
 
 func TestParseMicrosAgreesWithTheTimePackage(t *testing.T) {
+	d := new(day)
 	for _, s := range []string{
-		request, "2024-02-29T23:59:59.999999Z", "2023-02-29T00:00:00.000000Z", "2026-13-01T00:00:00.000000Z", "2026-00-01T00:00:00.000000Z",
+		request, request, "2026-01-02T23:59:59.999999Z", "2026-01-02T24:00:00.000000Z", "2026-01-02T00:00:60.000000Z", "2026-01-02T00:60:00.000000Z",
+		"2026-01-02T0a:00:00.000000Z", "2026-01-02T00:00:00.00000:Z", "2026-01-02T00:00:00.000000z", "2026-01-02T00.00:00.000000Z", "2026-01-02T00:00:00.\xb000000Z", "2026-01-02T/0:00:00.000000Z", "2024-02-29T23:59:59.999999Z", "2023-02-29T00:00:00.000000Z", "2026-13-01T00:00:00.000000Z", "2026-00-01T00:00:00.000000Z",
 		"2026-01-00T00:00:00.000000Z", "2026-12-31T24:00:00.000000Z", "2026-12-31T23:60:00.000000Z", "2026-12-31T23:59:60.000000Z",
 		"0001-01-01T00:00:00.000000Z", "1969-12-31T23:59:59.999999Z", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456789Z",
 		"2026-01-02T03:04:05.123+02:00", "2026-01-02t03:04:05.100000z", "2026-01-02 03:04:05.100000Z", "2026-01-02T03:04:05,100000Z", "", "2026-01-02T03:04:05.10000/Z",
 	} {
 		want, err := time.Parse(time.RFC3339, s)
-		us, ok := parseMicros([]byte(s))
+		us, ok := d.parseMicros([]byte(s))
 		if ok != (err == nil) || ok && us != want.UnixMicro() {
 			t.Errorf("%q: %d, %v; time.Parse says %v, %v", s, us, ok, want, err)
+		}
+	}
+}
+
+func TestAppendTimestampAgreesWithTheTimePackage(t *testing.T) {
+	d := new(day)
+	for _, us := range []int64{
+		0, 1, dayLength - 1, dayLength, base*1e6 + 123456, base * 1e6, base*1e6 - 1, (1<<32 - 3) * 1e6, 951782399999999, 951782400000000,
+	} {
+		want := `{,"k":"` + time.UnixMicro(us).UTC().Format("2006-01-02T15:04:05.000000Z") + `"`
+		if got := string(d.appendTimestamp([]byte("{"), "k", us)); got != want {
+			t.Errorf("%d: %s, want %s", us, got, want)
 		}
 	}
 }
