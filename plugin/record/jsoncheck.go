@@ -97,15 +97,19 @@ func (c *checker) object(b []byte, i int, f *fields) int {
 // follow it, learns them, and returns the index behind the last, or -1.
 func (c *checker) known(b []byte, i int, p *member, f *fields) int {
 	m := &c.memory
+	var last *remembered // the value before
+	var lastOf *member
 	for p.isWorthwhile() {
 		v := p.recall(b, i)
 		if v == nil {
 			m.fresh, m.from = p, i
 			break
 		}
-		if p.name != otherName {
-			f.learn(p.name, b[i+1:i+v.value-1], 0)
+		if last != nil {
+			lastOf.followed(last, v)
 		}
+		last, lastOf = v, p
+		v.learn(f, b, i)
 		i += len(v.run)
 		if v.then == 0 {
 			return i
@@ -135,7 +139,7 @@ func (c *checker) remember(b []byte, i int, p *member) {
 	if p != nil {
 		end, then = i+len(p.key), m.next
 	}
-	m.fresh.remember(b, m.from, b[m.from:end], m.to-m.from, nil, then)
+	m.fresh.remember(b, m.from, b[m.from:end], nil, then, len(`"`), m.to-m.from-len(`"`))
 	m.fresh = nil
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -48,15 +49,69 @@ type member struct {
 	at     [2]int
 	turn   int                // the one to find anew next
 	tries  int                // times that it was not looked up because its values do not repeat
+	streak int                // how often something must come behind a value to be joined to it
 	values *[slots]remembered // nil: none
 }
 
-// remembered is one value.
+// remembered is one value, or several that always came together.
 type remembered struct {
-	run   []byte // it and the key behind it, as they are written
-	value int    // bytes of the value alone
-	json  []byte // of msgpack: the run as JSON, with its comma and colon
-	then  int    // index behind the member that the key is of; 0: no key was behind it
+	run    []byte // them and the key behind, as they are written
+	json   []byte // of msgpack: the run as JSON, with its commas and colons
+	values int    // how many
+	then   int    // index behind the member that the key is of; 0: no key was behind
+
+	telling [maxTelling]telling // the first tells of them, what they are
+	tells   int
+
+	follows *remembered // what came behind the last times
+	streak  int         // how many times
+}
+
+// maxTelling is how many of the values of a run may be of keys that count.
+const maxTelling = 3
+
+// telling is a value that says whether a map is an event.
+type telling struct {
+	name     name
+	from, to int // its text, in the run
+}
+
+// firstStreak is how often two values must come together to be compared as one, at
+// first. Where that turns out to have been too early it becomes laterStreak times more.
+const firstStreak, laterStreak = 16, 8
+
+// learn tells f what is in the run, which stands at b[i].
+func (v *remembered) learn(f *fields, b []byte, i int) {
+	for _, t := range v.telling[:v.tells] {
+		f.learn(t.name, b[i+t.from:i+t.to], 0)
+	}
+}
+
+// followed notes that next came behind v, a value of p.
+func (p *member) followed(v, next *remembered) {
+	if v.follows != next {
+		v.follows, v.streak = next, 0
+		return
+	}
+	if v.streak++; v.streak == p.streak {
+		v.join(next)
+	}
+}
+
+// join makes next a part of v, if there is room.
+func (v *remembered) join(next *remembered) {
+	size := len(v.run)
+	if size+len(next.run) > maxRun || len(v.json)+len(next.json) > 2*maxRun || v.tells+next.tells > maxTelling {
+		return
+	}
+	v.run, v.json = extend(v.run, next.run), extend(v.json, next.json)
+	for _, t := range next.telling[:next.tells] {
+		v.telling[v.tells] = telling{t.name, size + t.from, size + t.to}
+		v.tells++
+	}
+	v.values += next.values
+	v.then = next.then
+	v.follows = nil
 }
 
 // begin is to be called before an event is read.
@@ -100,7 +155,7 @@ func (m *memory) add(key, json []byte, n name) {
 	if len(m.members) == maxMembers {
 		m.members, m.next = m.members[:0], 0
 	}
-	p := member{key: bytes.Clone(key), name: n, json: bytes.Clone(json), at: [2]int{0, 8}, score: highScore / 2}
+	p := member{key: bytes.Clone(key), name: n, json: bytes.Clone(json), at: [2]int{0, 8}, score: highScore / 2, streak: firstStreak}
 	var first [8]byte
 	copy(first[:], key)
 	p.word = loadAt(&first[0], 0)
@@ -158,18 +213,18 @@ func (p *member) recall(b []byte, i int) *remembered {
 	if n := p.slot(b, i); n >= 0 {
 		v := &p.values[n]
 		if len(v.run) > 0 && bytes.HasPrefix(b[i:], v.run) {
-			p.score = min(p.score+2, highScore)
+			p.score = min(p.score+1, highScore)
 			return v
 		}
 		if v = &p.values[n^1]; len(v.run) > 0 && bytes.HasPrefix(b[i:], v.run) {
-			p.score = min(p.score+2, highScore)
+			p.score = min(p.score+1, highScore)
 			return v
 		}
 		if v = &p.values[n]; len(v.run) > 0 && p.score < highScore/4 {
 			p.tellApart(v.run, b[i:])
 		}
 	}
-	p.score = max(p.score-1, -1)
+	p.score = max(p.score-2, -1)
 	return nil
 }
 
@@ -189,8 +244,9 @@ func (p *member) tellApart(run, b []byte) {
 	p.forget()
 }
 
-// remember keeps what stands at b[i]: a value, with the key behind it the run.
-func (p *member) remember(b []byte, i int, run []byte, value int, json []byte, then int) {
+// remember keeps what stands at b[i]: a value, with the key behind it the run. Of a key
+// that counts, from and to are its text.
+func (p *member) remember(b []byte, i int, run, json []byte, then, from, to int) {
 	n := p.slot(b, i)
 	if n < 0 || len(run) < minRun || len(run) > maxRun || len(json) > 2*maxRun {
 		return
@@ -199,16 +255,22 @@ func (p *member) remember(b []byte, i int, run []byte, value int, json []byte, t
 		p.values = new([slots]remembered)
 	}
 	p.values[n], p.values[n^1] = p.values[n^1], p.values[n]
+	for _, v := range p.values[n&^1 : n&^1+2] {
+		if v.values > 1 && bytes.HasPrefix(v.run, run) {
+			p.streak = min(p.streak*laterStreak, math.MaxInt32) // it came without what was joined to it
+		}
+	}
 	v := &p.values[n]
-	v.run, v.json = keep(v.run, run), keep(v.json, json)
-	v.value, v.then = value, then
+	*v = remembered{run: extend(v.run[:0], run), json: extend(v.json[:0], json), values: 1, then: then}
+	if p.name != otherName {
+		v.telling[0], v.tells = telling{p.name, from, to}, 1
+	}
 }
 
-// keep copies b to where old is, if there is room. It makes room for more at once, so
-// that it soon allocates no more.
-func keep(old, b []byte) []byte {
-	if cap(old) < len(b) {
-		old = make([]byte, 0, 256<<bits.Len(uint(len(b)-1)/256))
+// extend is append, but makes room for more at once, so that it soon allocates no more.
+func extend(s, more []byte) []byte {
+	if n := len(s) + len(more); cap(s) < n {
+		s = append(make([]byte, 0, 256<<bits.Len(uint(n-1)/256)), s...)
 	}
-	return append(old[:0], b...)
+	return append(s, more...)
 }

@@ -23,10 +23,11 @@ func readsAlike(t *testing.T, knowing *Reader, chunk []byte) {
 	}
 }
 
-// known is a Reader that has read the chunk some times.
+// known is a Reader that has read the chunk so often that it takes what always came
+// together for one.
 func known(t testing.TB, chunk []byte) *Reader {
 	r := NewReader(&restoring)
-	for range 5 {
+	for range 2*firstStreak + 5 {
 		walk(t, r, chunk, Position{}, nil)
 	}
 	return r
@@ -112,6 +113,20 @@ func TestWhatOnlyLooksKnownIsReadAnew(t *testing.T) {
 		"a key that is new among the others": {
 			parsed(usual, usual),
 			parsed(usual, append(pairs{"cluster", "one"}, usual...), usual, append(pairs{"region", "two", "cluster", "one"}, usual...), usual),
+		},
+		"what always came together, one at a time": {
+			parsed(usual, usual),
+			parsed(
+				append(slices.Clone(usual[:len(usual)-4]), "verb", "another one of some length", "user", pairs{"username", "somebody"}),
+				append(slices.Clone(usual[:len(usual)-2]), "user", pairs{"username", "somebody else"}),
+				usual[:len(usual)-2], usual[:len(usual)-4],
+			),
+		},
+		"a kind that always came with its apiVersion": {
+			raw(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a","stage":"s","user":"somebody here"}`),
+			raw(`{"kind":"Event","apiVersion":"audit.k8s.io/v2","level":"Metadata","auditID":"a","stage":"s","user":"somebody here"}`,
+				`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a","stage":5,"user":"somebody here"}`,
+				`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a","stage":"s","user":"somebody here"}`),
 		},
 		"other keys with the same values": {
 			parsed(ev("a", "one", "a value of some length", "two", "a value of some length", "three", "x")),

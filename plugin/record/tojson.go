@@ -282,27 +282,31 @@ func (c *converter) event(dst, b []byte, i int, f *fields, guess bool, logKey st
 			}
 			dst, o = put(dst, o, p.json)
 			i += len(p.key)
+			var last *remembered // the value before
+			var lastOf *member
 			for p.isWorthwhile() {
 				v := p.recall(b, i)
-				if v == nil || v.then > 0 && n == 1 {
+				if v == nil || v.values > n || v.values == n && v.then > 0 {
 					m.fresh, m.from, wrote = p, i, o
 					break
 				}
-				if p.name != otherName {
-					from, to := textBounds(b, i)
-					f.learn(p.name, b[from:to], 0)
+				if last != nil {
+					lastOf.followed(last, v)
 				}
+				last, lastOf = v, p
+				v.learn(f, b, i)
 				dst, o = put(dst, o, v.json)
 				i += len(v.run)
+				n -= v.values
 				if p = nil; v.then == 0 {
 					break
 				}
 				m.next = v.then
 				p = &m.members[v.then-1]
 				key = p.name
-				n--
 			}
 			if p == nil {
+				n++ // the loop takes one away
 				continue
 			}
 		} else {
@@ -364,7 +368,8 @@ func (c *converter) remember(b []byte, i int, json []byte, p *member) {
 			json = append(json, p.json...)
 			c.run = json
 		}
-		m.fresh.remember(b, m.from, b[m.from:end], m.to-m.from, json, then)
+		from, to := textBounds(b, m.from)
+		m.fresh.remember(b, m.from, b[m.from:end], json, then, from-m.from, to-m.from)
 	}
 	m.fresh = nil
 }
