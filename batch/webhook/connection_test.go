@@ -402,3 +402,50 @@ func TestAnswerBodyThatNeverEnds(t *testing.T) {
 		})
 	}
 }
+
+// noting is a connection that notes what is written to it.
+type noting struct {
+	net.Conn
+	mu     *sync.Mutex
+	writes *[][]byte
+}
+
+func (n noting) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	*n.writes = append(*n.writes, b)
+	n.mu.Unlock()
+	return n.Conn.Write(b)
+}
+
+func TestALargeBodyIsWrittenFromWhereItIsAndASmallRequestAtOnce(t *testing.T) {
+	var got []byte
+	s := server(t, func(_ http.ResponseWriter, r *http.Request) { got, _ = io.ReadAll(r.Body) })
+	var mu sync.Mutex
+	var writes [][]byte
+	cfg := config(s.URL)
+	cfg.MaxBodyBytes = 1 << 20
+	c, err := newClient(cfg, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return noting{conn, &mu, &writes}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, tt := range []struct{ size, writes int }{{1 << 20, 2}, {1000, 1}} {
+		writes = nil
+		body := bytes.Repeat([]byte("event "), tt.size/6)
+		if err := c.Send(context.Background(), body); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, body) {
+			t.Fatalf("%d bytes arrived that are not the %d sent", len(got), len(body))
+		}
+		if len(writes) != tt.writes {
+			t.Errorf("a body of %d bytes took %d writes, want %d", len(body), len(writes), tt.writes)
+		}
+		if last := writes[len(writes)-1]; tt.writes > 1 && &last[len(last)-1] != &body[len(body)-1] {
+			t.Error("the rest of the body was copied before it was written")
+		}
+	}
+}

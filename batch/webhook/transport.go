@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -37,6 +38,10 @@ const (
 
 	// headerRoom is what a request's header may add to a body in the write buffer.
 	headerRoom = 16 << 10
+	// plainBuffer is the write buffer of a connection without TLS: a smaller request
+	// goes in one write, of a larger one what does not fit goes from the body itself
+	// (boundConn.ReadFrom).
+	plainBuffer = 64 << 10
 	// maxAnswerHeader bounds an answer's header.
 	maxAnswerHeader = 64 << 10
 )
@@ -81,6 +86,10 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 		}
 		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.pair.read(), nil }
 	}
+	bufferSize := plainBuffer
+	if d.target.Scheme == "https" {
+		bufferSize = cfg.MaxBodyBytes + headerRoom
+	}
 	c.current = &epoch{Transport: &http.Transport{
 		Proxy:                  d.proxy,
 		DialContext:            boundToLife(dial, life),
@@ -93,7 +102,7 @@ func newRoundTripper(cfg *Config, d *destination, token *tokenFile, dial dialFun
 		MaxIdleConnsPerHost:    cfg.MaxConcurrentRequests,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxAnswerHeader,
-		WriteBufferSize:        cfg.MaxBodyBytes + headerRoom,
+		WriteBufferSize:        bufferSize,
 		// No ResponseHeaderTimeout: the context of each request bounds all of it.
 	}}
 	rt, err := rest.HTTPWrappersForConfig(rc, c)
@@ -286,6 +295,21 @@ func (c *boundConn) Write(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// ReadFrom is what net/http calls for the part of a request that its buffer does not
+// hold, if there is no TLS: bytes of the body are written from where they are.
+func (c *boundConn) ReadFrom(r io.Reader) (int64, error) {
+	w := struct{ io.Writer }{c} // without this method
+	if limited, ok := r.(*io.LimitedReader); ok {
+		if body, ok := limited.R.(io.WriterTo); ok {
+			// The limit is the length of the body, so it does not end sooner.
+			n, err := body.WriteTo(w)
+			limited.N -= n
+			return n, err
+		}
+	}
+	return io.Copy(w, r)
 }
 
 // SetWriteDeadline is what crypto/tls does before its goodbye, a write within Close that
