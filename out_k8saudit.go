@@ -17,6 +17,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
@@ -55,11 +56,22 @@ func FLBPluginPreRegister(reload C.int) (result C.int) {
 func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	defer recovered("register", &result, -1)
 	C.k8saudit_note_process()
+	oneProcessor()
 	result = C.int(output.FLBPluginRegister(def, "k8saudit", "Kubernetes audit events to an audit webhook"))
 	// struct flb_plugin_proxy_def begins with the ints type, proxy and flags; the
 	// binding writes all three and knows no flag.
 	(*[3]C.int)(def)[2] |= synchronous
 	return result
+}
+
+// oneProcessor keeps the Go runtime, which is this library's own, to one processor
+// unless the environment says how many. That is more than Fluent Bit's engine, one
+// thread, can keep busy; and with more of them the runtime wakes threads for each
+// request that find nothing to do, beside a control plane that could use the time.
+func oneProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
 }
 
 //export k8sauditInit

@@ -74,6 +74,7 @@ func TestChunksWhoseRetryNeverComesCostBoundedMemory(t *testing.T) {
 }
 
 func TestNoRaces(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "4") // as many interleavings as there can be
 	dir := t.TempDir()
 	archive, host := filepath.Join(dir, "libout_k8saudit.a"), filepath.Join(dir, "flbhost")
 	sources, _ := filepath.Glob("../../tools/flbhost/*.c")
