@@ -48,6 +48,7 @@ check-config: ## check the outputs of this plugin in CONF=fluent-bit.conf (or .y
 .PHONY: test
 test: build ## run all tests: unit tests with the race detector, end to end on the bundled host
 	$(GO) test -race $(UNIT)
+	$(GO) test -count=1 -run HardlyAllocates ./plugin/... # which the race detector hides
 	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" $(GO) test -count=1 -timeout 20m ./test/...
 
 .PHONY: e2e

@@ -49,7 +49,7 @@ func comparisons(dir, data string, scale int) ([]comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	small, err := writeLog(filepath.Join(dir, "metadata.log"), events(metadata, 152_000/scale))
+	small, err := writeLog(filepath.Join(dir, "metadata.log"), events(metadata, 608_000/scale))
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,12 @@ import (
 )
 
 // This file holds flushes of one body each against bare POSTs of the same body. The
-// bundled host lets the two alternate on one thread and one connection.
+// bundled host lets the two alternate on one thread and one connection. The same with the
+// floor in the plugin's place shows what of it is Go's HTTP client within a callback.
 
 const flushes = 2000
 
-func latency(b bundledHost, dir string, lines [][]byte, reps int) ([]row, error) {
+func latency(b bundledHost, floorLibrary, dir string, lines [][]byte, reps int) ([]row, error) {
 	log, err := writeLog(filepath.Join(dir, "latency.log"), lines)
 	if err != nil {
 		return nil, err
@@ -28,41 +29,57 @@ func latency(b bundledHost, dir string, lines [][]byte, reps int) ([]row, error)
 		return nil, err
 	}
 	defer to.stop()
-	var flush, post, medians, worst, steep []float64
+	args := []string{"--post-to", to.address, "--post-body", body,
+		"--chunk-records", strconv.Itoa(len(lines)), "--repeat", strconv.Itoa(flushes), "--log", log.path}
+	var plugin, floor latencies
 	for range reps {
-		run, err := b.run(to, 2*flushes*len(lines), nil, "--post-to", to.address, "--post-body", body,
-			"--chunk-records", strconv.Itoa(len(lines)), "--repeat", strconv.Itoa(flushes), "--log", log.path)
-		if err != nil {
-			return nil, err
+		for _, side := range []struct {
+			of   *latencies
+			host bundledHost
+		}{{&plugin, b}, {&floor, bundledHost{host: b.host, plugin: floorLibrary}}} {
+			run, err := side.host.run(to, 2*flushes*len(lines), nil, args...)
+			if err != nil {
+				return nil, err
+			}
+			side.of.add(run.flushes)
+			fmt.Fprintf(os.Stderr, "latency, %d events: %s, median %.2f times a bare POST\n", len(lines), filepath.Base(side.host.plugin), side.of.medians[len(side.of.medians)-1])
 		}
-		var f, p []float64
-		for _, pair := range run.flushes {
-			f, p = append(f, pair[0]), append(p, pair[1])
-		}
-		slices.Sort(f)
-		slices.Sort(p)
-		medians = append(medians, quantile(f, 0.5)/quantile(p, 0.5))
-		worst = append(worst, quantile(f, 0.99)/quantile(p, 0.99))
-		steep = append(steep, quantile(f, 0.99)/quantile(p, 0.5))
-		flush, post = append(flush, f...), append(post, p...)
-		fmt.Fprintf(os.Stderr, "latency, %d events: median %.0f µs to %.0f, p99 %.0f to %.0f\n", len(lines),
-			quantile(f, 0.5), quantile(p, 0.5), quantile(f, 0.99), quantile(p, 0.99))
 	}
-	slices.Sort(flush)
-	slices.Sort(post)
-	show := func(what string, q, of float64, ratios []float64, target float64) row {
+	slices.Sort(plugin.flush)
+	slices.Sort(plugin.post)
+	show := func(what string, q, of float64, ratios, floor []float64, target float64) row {
 		ratio := spreadOf(ratios)
 		return row{
 			scenario: fmt.Sprintf("latency of a flush of %d events to a bare POST, %s", len(lines), what), form: "raw",
-			peer: fmt.Sprintf("%.0f µs", quantile(post, of)), plugin: fmt.Sprintf("%.0f µs", quantile(flush, q)),
-			ratio: ratio.String(), target: atMost(ratio.median, target),
+			peer: fmt.Sprintf("%.0f µs", quantile(plugin.post, of)), plugin: fmt.Sprintf("%.0f µs", quantile(plugin.flush, q)),
+			ratio: ratio.String(), target: atMost(ratio.median, target), floor: spreadOf(floor).String(),
 		}
 	}
 	return []row{
-		show("median", 0.5, 0.5, medians, 2),
-		show("p99 to p99", 0.99, 0.99, worst, 5),
-		show("p99 to median", 0.99, 0.5, steep, 5),
+		show("median", 0.5, 0.5, plugin.medians, floor.medians, 2),
+		show("p99 to p99", 0.99, 0.99, plugin.worst, floor.worst, 5),
+		show("p99 to median", 0.99, 0.5, plugin.steep, floor.steep, 5),
 	}, nil
+}
+
+// latencies are those of all runs, in microseconds, and the ratios within each.
+type latencies struct {
+	flush, post           []float64
+	medians, worst, steep []float64
+}
+
+// add takes what a run came to: pairs of a flush and the bare POST after it.
+func (l *latencies) add(pairs [][]float64) {
+	var f, p []float64
+	for _, pair := range pairs {
+		f, p = append(f, pair[0]), append(p, pair[1])
+	}
+	slices.Sort(f)
+	slices.Sort(p)
+	l.medians = append(l.medians, quantile(f, 0.5)/quantile(p, 0.5))
+	l.worst = append(l.worst, quantile(f, 0.99)/quantile(p, 0.99))
+	l.steep = append(l.steep, quantile(f, 0.99)/quantile(p, 0.5))
+	l.flush, l.post = append(l.flush, f...), append(l.post, p...)
 }
 
 // eventList is the body that the plugin makes of raw lines.

@@ -273,7 +273,8 @@ func (c *boundConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
 		if !errors.Is(err, net.ErrClosed) {
-			c.lost.CompareAndSwap(nil, &err)
+			lost := err // err itself would be allocated by every Read
+			c.lost.CompareAndSwap(nil, &lost)
 		}
 		c.end()
 	}
@@ -300,7 +301,7 @@ func (c *boundConn) Write(b []byte) (int, error) {
 // ReadFrom is what net/http calls for the part of a request that its buffer does not
 // hold, if there is no TLS: bytes of the body are written from where they are.
 func (c *boundConn) ReadFrom(r io.Reader) (int64, error) {
-	w := struct{ io.Writer }{c} // without this method
+	w := (*writeOnly)(c)
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(io.WriterTo); ok {
 			// The limit is the length of the body, so it does not end sooner.
@@ -311,6 +312,11 @@ func (c *boundConn) ReadFrom(r io.Reader) (int64, error) {
 	}
 	return io.Copy(w, r)
 }
+
+// writeOnly is a boundConn without ReadFrom.
+type writeOnly boundConn
+
+func (c *writeOnly) Write(b []byte) (int, error) { return (*boundConn)(c).Write(b) }
 
 // SetWriteDeadline is what crypto/tls does before its goodbye, a write within Close that
 // must not wait: whoever closes reads no more. Nobody else sets one.

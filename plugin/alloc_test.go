@@ -1,0 +1,130 @@
+// What a flush allocates, down to the socket.
+
+package plugin
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+// discard is a receiver that answers 200 to whatever comes, and allocates nothing for
+// a request.
+func discard(t testing.TB) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answer(conn)
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+func answer(conn net.Conn) {
+	defer conn.Close()
+	buf := make([]byte, 1<<20)
+	var lengthKey, end = []byte("Content-Length: "), []byte("\r\n\r\n")
+	ok := []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	have := 0
+	for {
+		n, err := conn.Read(buf[have:])
+		if err != nil {
+			return
+		}
+		have += n
+		header := bytes.Index(buf[:have], end)
+		if header < 0 {
+			continue
+		}
+		digits := buf[bytes.Index(buf[:header], lengthKey)+len(lengthKey):]
+		length, _ := strconv.Atoi(string(digits[:bytes.IndexByte(digits, '\r')]))
+		for left := header + len(end) + length - have; left > 0; left -= n {
+			if n, err = conn.Read(buf[:min(left, len(buf))]); err != nil {
+				return
+			}
+		}
+		have = 0
+		if _, err := conn.Write(ok); err != nil {
+			return
+		}
+	}
+}
+
+// fullChunk is 2 MB of the real log as in_tail makes them.
+func fullChunk(t testing.TB) (c []byte, events int) {
+	t.Helper()
+	f, err := os.Open("../test/e2e/testdata/audit-metadata.log.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range bytes.Lines(log) {
+		lines = append(lines, string(bytes.TrimSuffix(line, []byte("\n"))))
+	}
+	for len(c) < 2<<20 {
+		c = append(c, chunk(lines...)...)
+		events += len(lines)
+	}
+	return c, events
+}
+
+func TestAFlushHardlyAllocates(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector allocates as well")
+	}
+	for _, mode := range []string{"blocking", "batch"} {
+		t.Run(mode, func(t *testing.T) {
+			p := &Process{Version: "test", Log: io.Discard}
+			in, err := p.Init(from("URL", discard(t), "Mode", mode))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Exit()
+			c, events := fullChunk(t)
+			over := func(times int) {
+				for range times {
+					for in.Flush(c, "kube.audit") != OK {
+					}
+				}
+			}
+			over(20) // until what is kept for reuse is there
+			const times = 50
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			over(times)
+			runtime.ReadMemStats(&after)
+			allocs := float64(after.Mallocs-before.Mallocs) / float64(times*events)
+			size := (after.TotalAlloc - before.TotalAlloc) / times
+			t.Logf("%.3f allocations an event, %d bytes a chunk of %d events", allocs, size, events)
+			if allocs >= 0.05 {
+				t.Errorf("%.3f allocations an event", allocs)
+			}
+			if size > uint64(len(c)/4) { // a body's slice may still be new, but not one for each chunk
+				t.Errorf("%d bytes a chunk of %d", size, len(c))
+			}
+		})
+	}
+}
