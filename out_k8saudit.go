@@ -56,7 +56,7 @@ func FLBPluginPreRegister(reload C.int) (result C.int) {
 func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	defer recovered("register", &result, -1)
 	C.k8saudit_note_process()
-	oneProcessor()
+	fewProcessors()
 	result = C.int(output.FLBPluginRegister(def, "k8saudit", "Kubernetes audit events to an audit webhook"))
 	// struct flb_plugin_proxy_def begins with the ints type, proxy and flags; the
 	// binding writes all three and knows no flag.
@@ -64,13 +64,14 @@ func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	return result
 }
 
-// oneProcessor keeps the Go runtime, which is this library's own, to one processor
-// unless the environment says how many. That is more than Fluent Bit's engine, one
-// thread, can keep busy; and with more of them the runtime wakes threads for each
-// request that find nothing to do, beside a control plane that could use the time.
-func oneProcessor() {
+// fewProcessors keeps the Go runtime, which is this library's own, to two processors
+// unless the environment says how many: one for the thread that Fluent Bit flushes on
+// and one to send on. Its engine, one thread, cannot keep more busy, and with as many as
+// the machine has the runtime wakes threads for each request that find nothing to do,
+// beside a control plane that could use the time.
+func fewProcessors() {
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(1)
+		runtime.GOMAXPROCS(min(2, runtime.GOMAXPROCS(0)))
 	}
 }
 
