@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -91,19 +92,35 @@ func fullChunk(t testing.TB) (c []byte, events int) {
 	return c, events
 }
 
+// withLarge is a chunk with an event of 800 kB after each 4,000 small ones.
+func withLarge(t testing.TB) (c []byte, events int) {
+	t.Helper()
+	large := strings.Replace(event(0), "}", `,"requestObject":"`+strings.Repeat("x", 800_000)+`"}`, 1)
+	for range 3 {
+		c = append(c, chunk(append(eventRange(0, 4000), large)...)...)
+		events += 4001
+	}
+	return c, events
+}
+
 func TestAFlushHardlyAllocates(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector allocates as well")
 	}
-	for _, mode := range []string{"blocking", "batch"} {
-		t.Run(mode, func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode  string
+		chunk func(testing.TB) ([]byte, int)
+	}{
+		"blocking": {"blocking", fullChunk}, "batch": {"batch", fullChunk}, "with events of 800 kB": {"blocking", withLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
 			p := &Process{Version: "test", Log: io.Discard}
-			in, err := p.Init(from("URL", discard(t), "Mode", mode))
+			in, err := p.Init(from("URL", discard(t), "Mode", tt.mode))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer in.Exit()
-			c, events := fullChunk(t)
+			c, events := tt.chunk(t)
 			over := func(times int) {
 				for range times {
 					for in.Flush(c, "kube.audit") != OK {

@@ -85,9 +85,32 @@ func (in *Instance) take(ctx context.Context, d *delivery, tag string, chunk []b
 	}()
 	ev.First = d.index
 	d.at = r.Position() // of the first event in ev, as is d.index
+	hand := func() error {
+		err := in.hand(ctx, d, ev)
+		if err != nil {
+			d.at = d.at.CountedTo(r.Position())
+		}
+		return err
+	}
+	// next hands over what was read and begins a new run behind it and the events left out.
+	next := func(leftOut int) error {
+		n := ev.Len() + leftOut
+		if err := hand(); err != nil {
+			return err
+		}
+		ev, d.at, d.index = in.backend.NewEvents(), r.Position(), d.index+n
+		ev.First = d.index
+		return nil
+	}
 	for {
 		begin := ev.Begin()
-		buf, ok := r.Next(begin)
+		buf, ok, full := r.NextWithin(begin, ev.Len() == 0)
+		if full {
+			if err := next(0); err != nil {
+				return err
+			}
+			continue
+		}
 		if !ok {
 			break
 		}
@@ -96,13 +119,9 @@ func (in *Instance) take(ctx context.Context, d *delivery, tag string, chunk []b
 		}
 		if d.todo != nil && !contains(d.todo, d.index+ev.Len()) {
 			// It is not sent again, so what was read before it is a run of its own.
-			n := ev.Len()
-			if err := in.hand(ctx, d, ev); err != nil {
-				d.at = d.at.CountedTo(r.Position())
+			if err := next(1); err != nil {
 				return err
 			}
-			ev, d.at, d.index = in.backend.NewEvents(), r.Position(), d.index+n+1
-			ev.First = d.index
 			continue
 		}
 		ev.Commit(buf)
@@ -110,25 +129,20 @@ func (in *Instance) take(ctx context.Context, d *delivery, tag string, chunk []b
 		case ev.Len() > 1 && ev.Size() > maxBytes:
 			// The last one is too much: it begins the next run.
 			last := r.LastPosition()
-			next := in.backend.NewEvents()
-			ev.MoveLast(next)
-			if err := in.hand(ctx, d, ev); err != nil {
-				in.backend.Release(next)
-				d.at = d.at.CountedTo(r.Position())
+			following := in.backend.NewEvents()
+			ev.MoveLast(following)
+			if err := hand(); err != nil {
+				in.backend.Release(following)
 				return err
 			}
-			ev, d.at, d.index = next, last, next.First
+			ev, d.at, d.index = following, last, following.First
 		case ev.Len() == maxEvents:
-			if err := in.hand(ctx, d, ev); err != nil {
-				d.at = d.at.CountedTo(r.Position())
+			if err := next(0); err != nil {
 				return err
 			}
-			ev, d.at, d.index = in.backend.NewEvents(), r.Position(), d.index+maxEvents
-			ev.First = d.index
 		}
 	}
-	if err := in.hand(ctx, d, ev); err != nil {
-		d.at = d.at.CountedTo(r.Position())
+	if err := hand(); err != nil {
 		return err
 	}
 	ev = nil

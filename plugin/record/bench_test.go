@@ -134,6 +134,9 @@ func BenchmarkWalk(b *testing.B) {
 		walk(level+"/parsed", parsedChunk(b, lines))
 	}
 	walk("eventlist", readData(b, "http-eventlist.msgpack"))
+	large := [][]byte{[]byte(line("a", `"requestObject":{"data":"`+strings.Repeat("eW91IHNlZSBub3RoaW5n", 40_000)+`"}`))}
+	walk("800 kB/raw", rawChunk(large))
+	walk("800 kB/parsed", parsedChunk(b, large))
 }
 
 // BenchmarkCompared measures, turn by turn in one run, in CPU time and as medians:

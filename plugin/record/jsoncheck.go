@@ -292,9 +292,9 @@ func (c *checker) key(b []byte, i int) int {
 func (c *checker) text(b []byte, i int) int {
 	for {
 		// findSpecial, without a call and with its reason why loads stay in b:
-		// most strings end within a word or two.
+		// most strings end within a few words.
 		mask := uint64(0)
-		for i+8 <= len(b) {
+		for few := i + 32; i < few && i+8 <= len(b); {
 			if mask = special(loadAt(&b[i], 0)); mask != 0 {
 				i += firstByte(mask)
 				break

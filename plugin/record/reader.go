@@ -63,6 +63,8 @@ type Reader struct {
 	skip  Skip // for OnSkip, as soon as step is over
 	ahead bool // the rest of the chunk has been looked through for times
 
+	within bool // see NextWithin
+
 	convert converter
 	check   checker
 
@@ -105,8 +107,24 @@ func (r *Reader) Stats() Stats { return r.stats }
 // capacity are overwritten. out does not point into the chunk. Next does not
 // panic, unless OnSkip does.
 func (r *Reader) Next(dst []byte) (out []byte, ok bool) {
+	r.within = false
+	out, got := r.next(dst)
+	return out, got == taken
+}
+
+// NextWithin is Next, but leaves an event that dst has no room for, unless it is to be
+// taken anyway, and as far as that can be told before it is read, as it can of a raw
+// line: then full is true, ok is false, and the next call finds that event again. So a
+// large event is not first appended where it cannot stay.
+func (r *Reader) NextWithin(dst []byte, anyway bool) (out []byte, ok, full bool) {
+	r.within = !anyway
+	out, got := r.next(dst)
+	return out, got == taken, got == noRoom
+}
+
+func (r *Reader) next(dst []byte) (out []byte, got progress) {
 	for {
-		out, got := r.step(dst)
+		out, got = r.step(dst)
 		if r.skip.Reason != none {
 			s := r.skip
 			r.skip = Skip{}
@@ -115,7 +133,7 @@ func (r *Reader) Next(dst []byte) (out []byte, ok bool) {
 			}
 		}
 		if got != skipped {
-			return out, got == taken
+			return out, got
 		}
 		dst = out[:len(dst)]
 	}
@@ -128,6 +146,7 @@ const (
 	skipped   progress = iota // no event; there may be more
 	taken                     // an event was appended
 	exhausted                 // the end of the chunk
+	noRoom                    // there is an event, and too little room for it
 )
 
 // step reads one record, or one item of the open list. If it does not append an
@@ -160,6 +179,9 @@ func (r *Reader) record(dst []byte) ([]byte, progress) {
 	rt, body, isRecord := r.header(at)
 	if isRecord && !rt.isGroupMarker() && r.pos.item == 0 {
 		if line, end, ok := r.onlyLine(body); ok {
+			if r.within && len(line) > cap(dst)-len(dst) {
+				return dst, noRoom
+			}
 			return r.line(dst, line, end)
 		}
 		// Most records are events or raw lines. Convert at once what looks like

@@ -243,3 +243,29 @@ func TestEveryReasonHasWords(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestARawLineThatDoesNotFitIsLeftForTheNextCall(t *testing.T) {
+	small, large := line("a"), line("b", `"x":"`+strings.Repeat("y", 1000)+`"`)
+	r := NewReader(&logKey)
+	r.Reset(pack(rec(pairs{"log", small}), rec(pairs{"log", large}), rec(pairs{"log", small})), Position{}, nil)
+	dst := make([]byte, 0, len(small)+len(large)-1)
+	dst, ok, full := r.NextWithin(dst, false)
+	if !ok || full || string(dst) != small {
+		t.Fatalf("%v %v %q, want the first event", ok, full, dst)
+	}
+	at := r.Position()
+	for range 2 {
+		if out, ok, full := r.NextWithin(dst, false); ok || !full || string(out) != small || r.Position() != at {
+			t.Fatalf("%v %v %d bytes at %v, want full and nothing else", ok, full, len(out), r.Position())
+		}
+	}
+	if out, ok, full := r.NextWithin(dst[:0], false); !ok || full || string(out) != large {
+		t.Fatalf("%v %v %d bytes, want the event, for which there is room now", ok, full, len(out))
+	}
+	if out, ok, full := r.NextWithin(make([]byte, 0, 10), true); !ok || full || string(out) != small {
+		t.Fatalf("%v %v %q, want the last event, room or not", ok, full, out)
+	}
+	if _, ok, full := r.NextWithin(nil, false); ok || full || r.Stats().Events != 3 {
+		t.Fatalf("%v %v %+v, want the end after 3 events", ok, full, r.Stats())
+	}
+}

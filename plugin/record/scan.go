@@ -41,8 +41,14 @@ func firstByte(mask uint64) int { return bits.TrailingZeros64(mask) >> 3 }
 func plain(c byte) bool { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' }
 
 // findSpecial returns the index of the first special byte of b at or after i,
-// or len(b). Words are loaded while i+8 <= len(b).
+// or len(b). Words are loaded while i+8 <= len(b), four at a time while all are there.
 func findSpecial(b []byte, i int) int {
+	for ; i+32 <= len(b); i += 32 {
+		p := &b[i]
+		if special(loadAt(p, 0))|special(loadAt(p, 8))|special(loadAt(p, 16))|special(loadAt(p, 24)) != 0 {
+			break // the next loop finds where
+		}
+	}
 	for ; i+8 <= len(b); i += 8 {
 		if m := special(loadAt(&b[i], 0)); m != 0 {
 			return i + firstByte(m)
