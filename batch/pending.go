@@ -134,7 +134,7 @@ func (h *failedHeap) popLeastRecent(match func(*pendingBatch) bool) *pendingBatc
 
 // releaseAll makes every batch due at now, but for those that failed while
 // others were accepted: their failures were their own. What the webhook did not
-// refuse in so many words does not count against a batch any more.
+// refuse in so many words is tried once more as it is.
 func (h *failedHeap) releaseAll(now time.Time, isSuspect func(*pendingBatch) bool) {
 	for _, p := range *h {
 		if isSuspect(p) {
@@ -144,7 +144,7 @@ func (h *failedHeap) releaseAll(now time.Time, isSuspect func(*pendingBatch) boo
 			p.due = now
 		}
 		if p.lastCause == causeServer && !p.isPart {
-			p.failures = 0
+			p.failures = min(p.failures, causeServer.triesBeforeSplit()-1)
 			p.setStuckLocked(false)
 		}
 	}
