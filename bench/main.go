@@ -34,7 +34,7 @@ func main() {
 	flag.StringVar(&o.host, "host", "build/flbhost", "the bundled host's `program`")
 	flag.StringVar(&o.data, "data", cmp.Or(os.Getenv("AUDIT_DATA"), "test/e2e/testdata"), "`folder` with audit-metadata.log.gz and audit-requestresponse.log.gz")
 	flag.StringVar(&o.only, "only", "", "print the comparisons on Fluent Bit that have this `text` in their name, and measure nothing else")
-	flag.IntVar(&o.reps, "reps", 10, "repetitions")
+	flag.IntVar(&o.reps, "reps", 10, "repetitions of what is not a Go benchmark")
 	flag.IntVar(&o.scale, "scale", 1, "divide the sizes of the inputs, to try something")
 	flag.StringVar(&o.write, "write", "", "Markdown `file` to put the table into, between its markers")
 	flag.BoolVar(&o.long, "long", false, "also deliver 10 million events")
@@ -93,7 +93,7 @@ func bench(o options) error {
 		text += why + "\n\n"
 	}
 	if o.goBench {
-		summary, err := goBenchmarks(dir, o.reps)
+		summary, err := goBenchmarks(dir)
 		if err != nil {
 			return err
 		}
