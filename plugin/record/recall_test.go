@@ -166,6 +166,30 @@ func TestMembersInAnyOrderAndNumber(t *testing.T) {
 	}
 }
 
+func TestLargeValuesAreNotKept(t *testing.T) {
+	large := strings.Repeat("x", 1<<20)
+	for name, chunk := range map[string][]byte{
+		"raw":    pack(rec(pairs{"log", line("a", `"requestObject":"`+large+`"`, `"verb":"get"`)})),
+		"parsed": pack(rec(ev("a", "requestObject", large, "verb", "get"))),
+	} {
+		r := known(t, chunk)
+		kept := cap(r.convert.run)
+		for _, m := range [][]member{r.convert.memory.members, r.check.memory.members} {
+			for _, p := range m {
+				if p.values == nil {
+					continue
+				}
+				for i := range p.values {
+					kept += cap(p.values[i].run) + cap(p.values[i].json)
+				}
+			}
+		}
+		if kept == 0 && name == "parsed" || kept > 64<<10 {
+			t.Errorf("%s: %d bytes are kept of an event of %d", name, kept, len(chunk))
+		}
+	}
+}
+
 func FuzzRecall(f *testing.F) {
 	for _, l := range likeTheLogs(f) {
 		f.Add([]byte(rec(pairs{"log", string(l)})), []byte(rec(pairs{"log", string(l)})))

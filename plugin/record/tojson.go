@@ -360,7 +360,7 @@ func (c *converter) event(dst, b []byte, i int, f *fields, guess bool, logKey st
 // p if that follows.
 func (c *converter) remember(b []byte, i int, json []byte, p *member) {
 	m := &c.memory
-	if !c.replaced {
+	if !c.replaced && m.to-m.from <= maxRun {
 		end, then := m.to, 0
 		if p != nil && p.name != nameItems { // at which guessing ends
 			end, then = i+len(p.key), m.next
