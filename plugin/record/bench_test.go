@@ -2,9 +2,7 @@ package record
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,19 +24,7 @@ func logLines(t testing.TB, level string) (lines [][]byte) {
 	if dir == "" {
 		dir = filepath.Join("..", "..", "test", "e2e", "testdata")
 	}
-	f, err := os.Open(filepath.Join(dir, "audit-"+level+".log.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := gunzip(t, filepath.Join(dir, "audit-"+level+".log.gz"))
 	return bytes.Split(bytes.TrimSuffix(log, []byte("\n")), []byte("\n"))
 }
 

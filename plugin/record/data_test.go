@@ -18,7 +18,12 @@ import (
 
 func readData(t testing.TB, name string) []byte {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name+".gz"))
+	return gunzip(t, filepath.Join("testdata", name+".gz"))
+}
+
+func gunzip(t testing.TB, file string) []byte {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

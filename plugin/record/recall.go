@@ -17,12 +17,13 @@ import (
 // and in msgpack converted, before.
 
 const (
-	maxMembers = 32   // of an event; it has up to 17 (audit.k8s.io/v1, Event)
-	maxKey     = 40   // bytes of a key as it is written
-	lookahead  = 4    // members that an event may leave out in a row
-	slots      = 32   // values of a member, a power of two
-	minRun     = 8    // bytes of a value, and the key behind it, as they are written
-	maxRun     = 1024 // with more they are rarely the same
+	maxMembers = 32 // of an event; it has up to 17 (audit.k8s.io/v1, Event)
+	maxKey     = 40 // bytes of a key as it is written
+	lookahead  = 4  // members that an event may leave out in a row
+	slotBits   = 5
+	slots      = 1 << slotBits // values of a member
+	minRun     = 8             // bytes of a value, and the key behind it, as they are written
+	maxRun     = 1024          // with more they are rarely the same
 )
 
 // memory is what is remembered of one form. It belongs to one goroutine. Its bounds are
@@ -202,7 +203,7 @@ func (p *member) slot(b []byte, i int) int {
 		return -1
 	}
 	x := loadAt(&b[first], 0) + bits.RotateLeft64(loadAt(&b[second], 0), 29)
-	return int(x*0x9e3779b97f4a7c15>>(64-5)) % slots
+	return int(x * 0x9e3779b97f4a7c15 >> (64 - slotBits))
 }
 
 // recall returns the value that stands at b[i], with the key behind it, nil if it is
