@@ -123,6 +123,10 @@ func BenchmarkWalk(b *testing.B) {
 	large := [][]byte{[]byte(line("a", `"requestObject":{"data":"`+strings.Repeat("eW91IHNlZSBub3RoaW5n", 40_000)+`"}`))}
 	walk("800 kB/raw", rawChunk(large))
 	walk("800 kB/parsed", parsedChunk(b, large))
+	// Of an object that holds JSON as text: a ConfigMap, or what kubectl applied last.
+	escapes := [][]byte{[]byte(line("a", `"requestObject":{"data":"`+strings.Repeat(`{\"kind\":\"ConfigMap\",\"name\":\"n\u003c1\u003e\"}, `, 15_000)+`"}`))}
+	walk("800 kB of escapes/raw", rawChunk(escapes))
+	walk("800 kB of escapes/parsed", parsedChunk(b, escapes))
 }
 
 // BenchmarkCompared measures, turn by turn in one run, in CPU time and as medians:

@@ -1,6 +1,9 @@
 package record
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // This file checks a raw line, in one pass over its bytes: that it is one JSON
 // text (RFC 8259), that its strings are UTF-8, and what its top-level pairs say.
@@ -313,7 +316,7 @@ func (c *checker) text(b []byte, i int) int {
 		switch first := b[i]; {
 		case first == '\\':
 			c.escaped = true
-			if i = escapeEnd(b, i); i < 0 {
+			if i = escapes(b, i); i < 0 {
 				return -1
 			}
 		case first < ' ':
@@ -328,7 +331,49 @@ func (c *checker) text(b []byte, i int) int {
 	}
 }
 
-// escapeEnd returns the index behind the escape at b[i], or -1.
+// escapes checks the escape at b[i] and those that follow it closely, and returns the
+// index behind the last, or -1. JSON within a string has one every few bytes, and nearly
+// all are of quotes, so it looks at 64 bytes at a time.
+func escapes(b []byte, i int) int {
+	escaped := uint64(0) // of the bytes ahead, as a bit each: the first, or none
+	for i+64 <= len(b) {
+		x := classesOf((*[64]byte)(b[i:]))
+		starts := x.backslash &^ escaped
+		if starts == 0 {
+			break
+		}
+		// Of a run of backslashes every other one is escaped.
+		after := starts<<1 | escaped
+		const even = 0x5555555555555555
+		sum, over := bits.Add64(starts&^even&^after, starts, 0)
+		escaped = (even ^ sum<<1) & after
+
+		end := x.quote&^escaped | x.other
+		within := end - 1&^end // below the lowest; all if there is none
+		for rest := escaped &^ (x.quote | x.backslash) & within; rest != 0; rest &= rest - 1 {
+			if escapeEnd(b, i+bits.TrailingZeros64(rest)-1) < 0 {
+				return -1
+			}
+		}
+		if end != 0 {
+			if end&-end&escaped != 0 {
+				return -1
+			}
+			return i + bits.TrailingZeros64(end)
+		}
+		escaped = over
+		i += 64
+	}
+	if escaped != 0 {
+		return escapeEnd(b, i-1)
+	}
+	if i < len(b) && b[i] == '\\' {
+		return escapeEnd(b, i)
+	}
+	return i
+}
+
+// escapeEnd returns the index behind the escape whose backslash is b[i], or -1.
 func escapeEnd(b []byte, i int) int {
 	if i+1 >= len(b) {
 		return -1
@@ -337,29 +382,34 @@ func escapeEnd(b []byte, i int) int {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
-		if _, ok := hex4(b, i+2); ok {
+		if i+6 <= len(b) && hexValues[b[i+2]]|hexValues[b[i+3]]|hexValues[b[i+4]]|hexValues[b[i+5]] < 16 {
 			return i + 6
 		}
 	}
 	return -1
 }
 
-// hex4 reads four hexadecimal digits at b[i].
-func hex4(b []byte, i int) (n rune, ok bool) {
-	if i+4 > len(b) {
-		return 0, false
-	}
-	for _, c := range b[i : i+4] {
-		switch {
+// hexValues is what a byte stands for as a hexadecimal digit, 16 if it is none.
+var hexValues = func() (v [256]uint8) {
+	for i := range v {
+		switch c := byte(i); {
 		case c >= '0' && c <= '9':
-			n = n<<4 | rune(c-'0')
+			v[i] = c - '0'
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			n = n<<4 | rune(c|0x20-'a'+10)
+			v[i] = c | 0x20 - 'a' + 10
 		default:
-			return 0, false
+			v[i] = 16
 		}
 	}
-	return n, true
+	return v
+}()
+
+// hex4 is what the four hexadecimal digits at b[i] stand for.
+func hex4(b []byte, i int) (n rune) {
+	for _, c := range b[i : i+4] {
+		n = n<<4 | rune(hexValues[c])
+	}
+	return n
 }
 
 func literal(b []byte, i int, word string) int {
@@ -434,7 +484,7 @@ func unescape(buf, s []byte) []byte {
 		case 'u':
 			// A lone half of a surrogate pair is as good as any other
 			// character here: none of the names has one.
-			r, _ := hex4(s, i)
+			r := hex4(s, i)
 			i += 4
 			buf = utf8.AppendRune(buf, r)
 			continue

@@ -2,8 +2,10 @@ package record
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestLineIsCheckedAsRFC8259(t *testing.T) {
@@ -30,6 +32,54 @@ func TestLineIsCheckedAsRFC8259(t *testing.T) {
 			if reason == none && string(b[from:to]) != strings.Trim(text, " \t\r\n") {
 				t.Errorf("%q: bounds %q", text, b[from:to])
 			}
+		}
+	}
+}
+
+func TestEscapesAreCheckedWhereverTheyStand(t *testing.T) {
+	pieces := []string{
+		`\"`, `\"`, `\\`, `\\`, `\\\"`, `\n`, `\/`, `\u003c`, `\uFFFD`, `plain`, `x`, "\u00e9", "\U0001f600", `"`, // valid
+		`\`, `\x`, `\u12g4`, `\u12`, `\U1234`, "\\\u00e9", "\\\x01", "\x1f", "\x00", "\xff", "\\\xff", "\xe2\x82",
+	}
+	const valid = 13
+	random := rand.New(rand.NewPCG(1, 2))
+	accepted := 0
+	for range 100_000 {
+		// Escapes alone, then one of anything, then some more.
+		text := `["` + strings.Repeat(`\"`, 1+random.IntN(2)) + strings.Repeat("x", random.IntN(8))
+		for range random.IntN(80) {
+			text += pieces[random.IntN(valid)]
+		}
+		text += pieces[random.IntN(len(pieces))]
+		for range random.IntN(40) {
+			text += pieces[random.IntN(valid)]
+		}
+		b := []byte(text + `"]`)
+		var c checker
+		var f fields
+		_, _, _, reason := c.line(b, &f)
+		if valid := json.Valid(b); valid != (reason == none) {
+			t.Fatalf("%q: %v; encoding/json says %v", b, reason, valid)
+		}
+		if reason == none {
+			accepted++
+			if c.invalid == utf8.Valid(b) {
+				t.Fatalf("%q: bytes that are not UTF-8: %v", b, c.invalid)
+			}
+		}
+	}
+	if accepted < 10_000 || accepted > 90_000 {
+		t.Errorf("%d of 100,000 texts were valid; the test needs both kinds", accepted)
+	}
+}
+
+func TestWhatStandsBehindAStringIsNotLookedAt(t *testing.T) {
+	for n := range 70 {
+		text := strings.Repeat("x", n) + `\"\"`
+		behind := `"\x\u12g4` + "\x01\xff" + strings.Repeat(`\`, 70)
+		var c checker
+		if end := c.text([]byte(text+behind), 0); end != len(text)+1 {
+			t.Errorf("%d bytes before the escapes: the string ends before %d, want %d", n, end, len(text)+1)
 		}
 	}
 }

@@ -24,6 +24,34 @@ func special(x uint64) uint64 {
 	return ((x - 0x20*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & highs
 }
 
+// classes are the special bytes of 64, the first as the lowest bit.
+type classes struct{ backslash, quote, other uint64 }
+
+// classesOf is exact in every bit. Each word has one bit a byte of each class; they are
+// laid between one another, word by word, and put in order at the end.
+func classesOf(b *[64]byte) classes {
+	var noBackslash, noQuote, noOther uint64
+	for n := 0; n < 64; n += 8 {
+		const low = ^uint64(highs)
+		x := loadAt(&b[n], 0)
+		y := x & low
+		noBackslash = noBackslash>>1 | ((y^'\\'*ones)+low|x)&highs
+		noQuote = noQuote>>1 | ((y^'"'*ones)+low|x)&highs
+		noOther = noOther>>1 | ((y|highs)-0x20*ones)&^x&highs
+	}
+	return classes{transposed(^noBackslash), transposed(^noQuote), transposed(^noOther)}
+}
+
+// transposed swaps bit i of byte k with bit k of byte i (Hacker's Delight, 7-3).
+func transposed(x uint64) uint64 {
+	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
+	x ^= t ^ t<<7
+	t = (x ^ x>>14) & 0x0000cccc0000cccc
+	x ^= t ^ t<<14
+	t = (x ^ x>>28) & 0x00000000f0f0f0f0
+	return x ^ t ^ t<<28
+}
+
 // loadAt reads the eight bytes at p[i:], the first as the lowest; storeAt writes
 // them. Neither checks bounds: who calls says why all eight are there.
 func loadAt(p *byte, i int) uint64 {
@@ -90,27 +118,16 @@ func appendReplaced(dst, text []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends what stands in a JSON string for the special byte, or
-// the character that begins, at s[0]. It returns how many bytes of s that was,
+// shortEscapes are the escapes of two bytes: what stands behind the backslash, 0 for
+// bytes that have none.
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '\n': 'n', '\t': 't', '\r': 'r', '\b': 'b', '\f': 'f'}
+
+// appendEscaped appends what stands in a JSON string for the special byte without a short
+// escape, or the character that begins, at s[0]. It returns how many bytes of s that was,
 // and whether it was not UTF-8.
 func appendEscaped(dst, s []byte) (out []byte, size int, invalid bool) {
-	switch c := s[0]; {
-	case c == '"' || c == '\\':
-		return append(dst, '\\', c), 1, false
-	case c == '\n':
-		return append(dst, '\\', 'n'), 1, false
-	case c == '\t':
-		return append(dst, '\\', 't'), 1, false
-	case c == '\r':
-		return append(dst, '\\', 'r'), 1, false
-	case c == '\b':
-		return append(dst, '\\', 'b'), 1, false
-	case c == '\f':
-		return append(dst, '\\', 'f'), 1, false
-	case c < 0x20:
+	if c := s[0]; c < 0x20 {
 		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15]), 1, false
-	case c < utf8.RuneSelf:
-		return append(dst, c), 1, false
 	}
 	r, size := utf8.DecodeRune(s)
 	if r == utf8.RuneError && size == 1 {

@@ -96,23 +96,46 @@ func (c *converter) text(dst []byte, o int, b []byte, from, to int) ([]byte, int
 }
 
 // escape writes the rest of s, from s[i] on, and the closing quote.
+//
+// Why the loads and stores stay within s and dst: loads end at len(s), and before each run
+// of words reserve makes room for all that is left of s.
 func (c *converter) escape(dst []byte, o int, s []byte, i int) ([]byte, int) {
-	out := dst[:o]
+	in := unsafe.SliceData(s)
 	for {
-		next := findSpecial(s, i)
-		out = append(out, s[i:next]...)
-		if next == len(s) {
+		dst = reserve(dst, o, len(s)-i+2+margin)
+		mask := uint64(0)
+		for i+8 <= len(s) {
+			x := loadAt(in, i)
+			storeAt(&dst[o], 0, x)
+			if mask = special(x); mask != 0 {
+				i += firstByte(mask)
+				o += firstByte(mask)
+				break
+			}
+			i += 8
+			o += 8
+		}
+		for mask == 0 && i < len(s) && plain(s[i]) {
+			dst[o] = s[i]
+			i++
+			o++
+		}
+		if i == len(s) {
 			break
 		}
-		var size int
-		var invalid bool
-		out, size, invalid = appendEscaped(out, s[next:])
+		if short := shortEscapes[s[i]]; short != 0 {
+			dst[o], dst[o+1] = '\\', short
+			o += 2
+			i++
+			continue
+		}
+		out, size, invalid := appendEscaped(dst[:o], s[i:])
+		dst, o = out[:cap(out)], len(out)
 		c.replaced = c.replaced || invalid
-		i = next + size
+		i += size
 	}
-	out = append(out, '"')
-	o = len(out)
-	return reserve(out[:cap(out)], o, margin), o
+	dst[o] = '"'
+	return dst, o + 1
 }
 
 // value writes the value at b[i] and a comma behind it, and returns the index

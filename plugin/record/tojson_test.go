@@ -3,9 +3,11 @@ package record
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestMapIsWrittenExactly(t *testing.T) {
@@ -157,6 +159,31 @@ func TestTwoSpecialBytesInOneWord(t *testing.T) {
 		dst, o := c.text(nil, 0, []byte(s), 0, len(s))
 		if got := string(dst[:o]); got != want.String() {
 			t.Fatalf("%q: wrote %q, want %q", s, got, want.String())
+		}
+	}
+}
+
+func TestStringsFullOfEscapesAreWrittenExactly(t *testing.T) {
+	pieces := []string{`"`, `"`, `\`, "\n", "\r\n", "\t", "\b\f", "\x00", "\x1f", "\x7f", "/", "x", "plain", "\u00e9", "\U0001f600", "\xff", "\xe2\x82"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		var text, want strings.Builder
+		for range random.IntN(60) {
+			text.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		refString(&want, text.String())
+		b := []byte(text.String())
+		var c converter
+		// From no room at all to plenty, for it grows as it goes.
+		out, o := c.text(make([]byte, random.IntN(100)), 0, b, 0, len(b))
+		if got := string(out[:o]); got != want.String() {
+			t.Fatalf("%q is written as\n%s, want\n%s", b, got, want.String())
+		}
+		if len(out)-o < margin {
+			t.Fatalf("%q: room for %d bytes is left, want %d", b, len(out)-o, margin)
+		}
+		if c.replaced == utf8.Valid(b) {
+			t.Fatalf("%q: bytes replaced: %v", b, c.replaced)
 		}
 	}
 }
