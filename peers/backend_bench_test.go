@@ -19,26 +19,24 @@ import (
 // from Fluent Bit's chunks, with default keys; and through the backend of an API
 // server with default flags, from memory, where they are decoded. But for two
 // flags: it does not throttle, and its buffer takes all, or it would drop some.
+// Each is a process of its own.
 func BenchmarkAgainstTheAPIServersBackend(b *testing.B) {
 	const n, reps = 160_000, 3
 	for _, f := range forms {
 		b.Run(f.name, func(b *testing.B) {
-			lines := lines(b, logs["metadata"])
-			chunks, size := chunksOf(b, lines, n, f)
-			events := eventsOf(b, lines, n)
+			_, size := chunksOf(b, lines(b, logs["metadata"]), n, f)
 			r := startReceiver(b)
-			config := kubeconfig(b, r.url)
-			// received is how many events came while send ran.
-			received := func(send func()) func() int {
-				return func() int {
+			// remote is a side whose events are what the receiver got while it sent.
+			remote := func(name string, times int) side {
+				s := startSender(b, name, f.name, n, r.url)
+				send := func() int {
 					before := r.events(b)
-					send()
+					s.do(b, sendAll)
 					return r.events(b) - before
 				}
+				return side{name: name, run: send, times: times, process: s}
 			}
-			compare(b, n, size, reps,
-				side{"plugin", received(func() { sendByPlugin(b, config, chunks) }), 4},
-				side{"apiserver", received(func() { sendByAPIServer(b, r.url, events) }), 1})
+			compare(b, n, size, reps, remote("plugin", 4), remote("apiserver", 1))
 		})
 	}
 }

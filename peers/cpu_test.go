@@ -17,12 +17,27 @@ type side struct {
 	run  func() int // does all of it, and returns how many events came of it
 	// times it is done in one measurement, at least 1: more for what is so fast
 	// that the clock would be too coarse.
-	times int
+	times   int
+	process *sender // that does it; nil: this one
 }
 
-// cpuTime is what this process has used so far, user and system. Garbage
+// collect lets the process collect what garbage there is, so that the work does not.
+func (s side) collect(t testing.TB) {
+	t.Helper()
+	if s.process != nil {
+		s.process.do(t, collect)
+		return
+	}
+	runtime.GC()
+}
+
+// cpuTime is what the process has used so far, user and system. Garbage
 // collection is in it; other processes, and waiting for them, are not.
-func cpuTime(t testing.TB) time.Duration {
+func (s side) cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	if s.process != nil {
+		return s.process.cpuTime(t)
+	}
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		t.Fatal(err)
@@ -42,14 +57,14 @@ func compare(b *testing.B, events, size, reps int, first side, others ...side) {
 	for b.Loop() {
 		for range reps {
 			for i, s := range sides {
-				runtime.GC() // the other sides' garbage is not for this one to sweep
-				start := cpuTime(b)
+				s.collect(b) // the other sides' garbage is not for this one to sweep
+				start := s.cpuTime(b)
 				for range s.times {
 					if got := s.run(); got != events {
 						b.Fatalf("%s: %d events, want %d", s.name, got, events)
 					}
 				}
-				used := cpuTime(b) - start
+				used := s.cpuTime(b) - start
 				rates[i] = append(rates[i], float64(events*s.times)/used.Seconds())
 			}
 		}

@@ -129,9 +129,9 @@ func BenchmarkAgainstAGoPlugin(b *testing.B) {
 		b.Run(f.name, func(b *testing.B) {
 			chunks, size := chunksOf(b, lines(b, logs["metadata"]), n, f)
 			compare(b, n, size, reps,
-				side{"plugin", byReader().over(b, chunks, f.name), 10},
-				side{"goplugin", way(byGoPlugin).over(b, chunks, f.name), 1},
-				side{"msgp", way(byMsgp).over(b, chunks, f.name), 4})
+				side{name: "plugin", run: byReader().over(b, chunks, f.name), times: 10},
+				side{name: "goplugin", run: way(byGoPlugin).over(b, chunks, f.name), times: 1},
+				side{name: "msgp", run: way(byMsgp).over(b, chunks, f.name), times: 4})
 		})
 	}
 }

@@ -32,7 +32,7 @@ func BenchmarkDecodeAgainstJSONValid(b *testing.B) {
 		}
 	}
 	compare(b, n, size, reps,
-		side{"plugin", byReader().over(b, chunks, raw.name), 10},
-		side{"json.Valid", valid(json.Valid), 4},
-		side{"sonic.Valid", valid(sonic.Valid), 10})
+		side{name: "plugin", run: byReader().over(b, chunks, raw.name), times: 10},
+		side{name: "json.Valid", run: valid(json.Valid), times: 4},
+		side{name: "sonic.Valid", run: valid(sonic.Valid), times: 10})
 }
