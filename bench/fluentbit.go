@@ -23,7 +23,11 @@ type pipeline struct {
 	library string   // "" for one of Fluent Bit's own
 	storage string   // memory or filesystem
 	stay    bool     // when everything is read, until a signal
+	silent  bool     // the receiver gets nothing
 }
+
+// runFolder stands in a key's value for a folder that only this run has.
+const runFolder = "{folder}"
 
 // usage is what a run took.
 type usage struct {
@@ -98,7 +102,7 @@ func (p pipeline) start(fluentBit string) (*running, error) {
 	}
 	conf := fmt.Sprintf(pipelineText, dir, path, p.storage, parser, p.output, atEnd, flush)
 	for _, key := range p.keys {
-		conf += "    " + key + "\n"
+		conf += "    " + strings.ReplaceAll(key, runFolder, dir) + "\n"
 	}
 	for name, text := range map[string]string{"fluent-bit.conf": conf, "parsers.conf": parsersText, fedLog: ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {

@@ -69,9 +69,9 @@ func bench(o options) error {
 		return err
 	}
 	var left []string
-	rows, err := onFluentBit(o, dir)
+	rows, steps, err := onFluentBit(o, dir)
 	if err != nil || o.only != "" {
-		fmt.Print(tableText(rows)) // what took long is not to be lost
+		fmt.Print(tableText(rows), "\n", stepsText(steps)) // what took long is not to be lost
 		return err
 	}
 	if o.fluentBit == "" {
@@ -89,6 +89,9 @@ func bench(o options) error {
 		return err
 	}
 	text := "\n" + circumstances(o) + tableText(append(append(rows, alone...), size)) + method
+	if steps != nil {
+		text += stepsMethod + stepsText(steps) + "\n"
+	}
 	for _, why := range left {
 		text += why + "\n\n"
 	}
@@ -119,13 +122,13 @@ func inMemory() string {
 
 // onFluentBit measures what needs a Fluent Bit, if there is one. With an error it
 // returns the rows up to there.
-func onFluentBit(o options, dir string) (rows []row, err error) {
+func onFluentBit(o options, dir string) (rows []row, steps []stepRow, err error) {
 	if o.fluentBit == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	all, err := comparisons(dir, o.data, o.scale)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e := endToEnd{fluentBit: o.fluentBit, plugin: o.plugin, floor: o.floor, reps: o.reps}
 	measure := func(r row, err error) error {
@@ -138,20 +141,22 @@ func onFluentBit(o options, dir string) (rows []row, err error) {
 		if !strings.Contains(c.scenario, o.only) {
 			continue
 		}
-		if err := measure(e.run(c)); err != nil {
-			return rows, err
+		r, above, err := e.run(c)
+		if err := measure(r, err); err != nil {
+			return rows, steps, err
 		}
+		steps = append(steps, above...)
 	}
 	if o.only != "" {
-		return rows, nil
+		return rows, steps, nil
 	}
 	for _, c := range all[:2] {
 		if err := measure(e.memory(c)); err != nil {
-			return rows, err
+			return rows, steps, err
 		}
 	}
 	err = measure(e.loaded(dir))
-	return rows, err
+	return rows, steps, err
 }
 
 // onBundledHost measures what the plugin does alone.

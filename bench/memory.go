@@ -15,7 +15,7 @@ import (
 // files here, which are not anonymous memory, so that what is pending does not count.
 func (e endToEnd) memory(c comparison) (row, error) {
 	c.scenario, c.storage = "RssAnon, peak, above null", "filesystem"
-	c.floor = false
+	c.steps = nil
 	turns, err := e.turns(c)
 	if err != nil {
 		return row{}, err

@@ -55,6 +55,18 @@ func tableText(rows []row) string {
 	return b.String()
 }
 
+// stepRow is one line of the table of steps.
+type stepRow struct{ scenario, form, what, ratio string }
+
+func stepsText(rows []stepRow) string {
+	var b strings.Builder
+	b.WriteString("| scenario | form | step | cost, http 1 |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.scenario, r.form, r.what, r.ratio)
+	}
+	return b.String()
+}
+
 // writeBetween replaces what is between the markers of a file. A file that is
 // not there yet is made, with nothing but them.
 func writeBetween(file, text string) error {
