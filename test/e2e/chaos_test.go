@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math/bits"
@@ -37,6 +38,7 @@ type trial struct {
 	during    time.Duration // of the load
 	pieces    int           // of the load
 	patience  time.Duration // bound on the time from the end of both failure and load to the last event
+	timeout   time.Duration // Request_Timeout; 0: requestTimeout
 	refused   int           // events that the receiver refuses to the end
 	duplicate bool          // the receiver stored what it refused
 }
@@ -121,6 +123,10 @@ const (
 	initialBackoff = 100 * time.Millisecond
 	longestBackoff = 500 * time.Millisecond
 	concurrent     = 4
+
+	// A receiver that stores for longer than that has the events twice, and a busy
+	// machine may hold one up for a second.
+	requestTimeout = 5 * time.Second
 )
 
 // prepare makes the load: lines that come in pieces for about as long.
@@ -132,7 +138,7 @@ func (c *trial) prepare(lines []string, pieces int, during time.Duration, keys s
 	}
 	s := &setup{
 		dir: c.dir, log: c.log, workers: 1, grace: 2,
-		keys: fmt.Sprintf("Mode %s|Initial_Backoff %v|Max_Backoff %v|Max_Concurrent_Requests %d|Request_Timeout 1s|Flush_Timeout 1s|Drain_Timeout 2s|Batch_Max_Wait 200ms", c.mode, initialBackoff, longestBackoff, concurrent) + keys,
+		keys: fmt.Sprintf("Mode %s|Initial_Backoff %v|Max_Backoff %v|Max_Concurrent_Requests %d|Request_Timeout %v|Flush_Timeout 1s|Drain_Timeout 2s|Batch_Max_Wait 200ms", c.mode, initialBackoff, longestBackoff, concurrent, cmp.Or(c.timeout, requestTimeout)) + keys,
 	}
 	if c.form == "parsed" {
 		s.timeFormat = "%Y-%m-%dT%H:%M:%S.%LZ"
@@ -264,6 +270,9 @@ func (w window) run(c *trial) {
 	}
 	if w.first {
 		from = 0
+	}
+	if w.as == "hang" || w.as == "drip" {
+		c.timeout = time.Second // several in the time that it lasts
 	}
 	s := c.usual("")
 	first, longest := max(initialBackoff, w.asked), longestBackoff
