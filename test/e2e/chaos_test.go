@@ -272,7 +272,7 @@ func (w window) run(c *trial) {
 		from = 0
 	}
 	if w.as == "hang" || w.as == "drip" {
-		c.timeout = time.Second // several in the time that it lasts
+		c.timeout = 2 * time.Second // several in the time that it lasts
 	}
 	s := c.usual("")
 	first, longest := max(initialBackoff, w.asked), longestBackoff
