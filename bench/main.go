@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&o.floor, "floor", "build/floor.so", "the `library` of bench/floor")
 	flag.StringVar(&o.host, "host", "build/flbhost", "the bundled host's `program`")
 	flag.StringVar(&o.data, "data", cmp.Or(os.Getenv("AUDIT_DATA"), "test/e2e/testdata"), "`folder` with audit-metadata.log.gz and audit-requestresponse.log.gz")
-	flag.StringVar(&o.only, "only", "", "print the comparisons on Fluent Bit that have this `text` in their name, and measure nothing else")
+	flag.StringVar(&o.only, "only", "", "print the comparisons on Fluent Bit that have this `text` in their name, scenario and form (Metadata, raw), and measure nothing else")
 	flag.IntVar(&o.reps, "reps", 10, "repetitions of what is not a Go benchmark")
 	flag.IntVar(&o.scale, "scale", 1, "divide the sizes of the inputs, to try something")
 	flag.StringVar(&o.write, "write", "", "Markdown `file` to put the table into, between its markers")
@@ -138,7 +138,7 @@ func onFluentBit(o options, dir string) (rows []row, steps []stepRow, err error)
 		return err
 	}
 	for _, c := range all {
-		if !strings.Contains(c.scenario, o.only) {
+		if !strings.Contains(c.scenario+", "+c.form, o.only) {
 			continue
 		}
 		r, above, err := e.run(c)
