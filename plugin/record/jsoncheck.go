@@ -349,7 +349,7 @@ func escapes(b []byte, i int) int {
 		escaped = (even ^ sum<<1) & after
 
 		end := x.quote&^escaped | x.other
-		within := end - 1&^end // below the lowest; all if there is none
+		within := (end - 1) &^ end // below the lowest; all if there is none
 		for rest := escaped &^ (x.quote | x.backslash) & within; rest != 0; rest &= rest - 1 {
 			if escapeEnd(b, i+bits.TrailingZeros64(rest)-1) < 0 {
 				return -1

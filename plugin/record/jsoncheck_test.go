@@ -76,10 +76,12 @@ func TestEscapesAreCheckedWhereverTheyStand(t *testing.T) {
 func TestWhatStandsBehindAStringIsNotLookedAt(t *testing.T) {
 	for n := range 70 {
 		text := strings.Repeat("x", n) + `\"\"`
-		behind := `"\x\u12g4` + "\x01\xff" + strings.Repeat(`\`, 70)
-		var c checker
-		if end := c.text([]byte(text+behind), 0); end != len(text)+1 {
-			t.Errorf("%d bytes before the escapes: the string ends before %d, want %d", n, end, len(text)+1)
+		for _, behind := range []string{`\x`, `\u12g4`, "\x01\xff", "\\\x01", "\\\u00e9"} {
+			behind = `"` + behind + strings.Repeat(`\`, 70)
+			var c checker
+			if end := c.text([]byte(text+behind), 0); end != len(text)+1 {
+				t.Errorf("%d bytes before the escapes, %q behind: the string ends before %d, want %d", n, behind, end, len(text)+1)
+			}
 		}
 	}
 }
