@@ -249,21 +249,17 @@ func (c comparison) stepRows(turns []turn) (rows []stepRow) {
 		return nil
 	}
 	null, http, plugin := turns[0], turns[1], turns[2]
-	add := func(what string, t turn) {
-		rows = append(rows, stepRow{c.scenario, c.form, what, spreadOf(ratios(t.cpu, http.cpu, null.cpu)).String()})
+	against := func(what string, t turn) stepRow {
+		return stepRow{c.scenario, c.form, what, spreadOf(ratios(t.cpu, http.cpu, null.cpu)).String()}
 	}
-	shown := false
 	for i, st := range c.steps {
-		if st.plugin && !shown {
-			add("the plugin", plugin)
-			shown = true
-		}
-		add(st.what, turns[firstStep+i])
+		rows = append(rows, against(st.what, turns[firstStep+i]))
 	}
-	if !shown {
-		add("the plugin", plugin)
+	at := slices.IndexFunc(c.steps, func(st step) bool { return st.plugin })
+	if at < 0 {
+		at = len(rows)
 	}
-	return rows
+	return slices.Insert(rows, at, against("the plugin", plugin))
 }
 
 // above is a minus b, repetition by repetition.

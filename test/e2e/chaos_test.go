@@ -59,8 +59,8 @@ var failures = []struct {
 	{"429", window{as: "429"}.run},
 	{"404", window{as: "404"}.run},
 	{"401 until the token is renewed", renewedToken},
-	{"no answer", window{as: "hang"}.run},
-	{"an answer byte by byte", window{as: "drip"}.run},
+	{"no answer", window{as: "hang", timeout: unanswered}.run},
+	{"an answer byte by byte", window{as: "drip", timeout: unanswered}.run},
 	{"413 above 20 kB", func(c *trial) { tooLarge(c, 413) }},
 	{"400 above 20 kB", func(c *trial) { tooLarge(c, 400) }},
 	{"one event of 400 answered 400", func(c *trial) { oneRefused(c, 400) }},
@@ -127,6 +127,9 @@ const (
 	// A receiver that stores for longer than that has the events twice, and a busy
 	// machine may hold one up for a second.
 	requestTimeout = 5 * time.Second
+
+	// The same where no answer comes: short enough for several in the time that lasts.
+	unanswered = 2 * time.Second
 )
 
 // prepare makes the load: lines that come in pieces for about as long.
@@ -257,6 +260,7 @@ type window struct {
 	retryAfter string        // "date": when half of it is over
 	asked      time.Duration // what becomes of retryAfter; 0: initialBackoff
 	longest    time.Duration // Max_Backoff; 0: longestBackoff
+	timeout    time.Duration // Request_Timeout; 0: requestTimeout
 	told       string        // of the log
 	first      bool          // it fails from the start
 	tapped     func(*tap)    // gets the tap before the receiver, when all is over
@@ -271,9 +275,7 @@ func (w window) run(c *trial) {
 	if w.first {
 		from = 0
 	}
-	if w.as == "hang" || w.as == "drip" {
-		c.timeout = 2 * time.Second // several in the time that it lasts
-	}
+	c.timeout = w.timeout
 	s := c.usual("")
 	first, longest := max(initialBackoff, w.asked), longestBackoff
 	if w.longest > 0 {
