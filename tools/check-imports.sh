@@ -20,6 +20,7 @@ below_root=$(go list ./... | grep -v "^$module\$")
 forbid "$below_root" 'github.com/fluent/fluent-bit-go/.*|C' "only the root package may import the Fluent Bit binding and cgo"
 forbid "$module/plugin/record" "$module/.*" "plugin/record imports nothing of this module"
 forbid "$module/plugin/truncate" "$module/.*" "plugin/truncate imports nothing of this module"
+forbid "$module/plugin/ledger" "$module/.*" "plugin/ledger imports nothing of this module"
 forbid "$module/plugin/deadletter" "$module/.*" "plugin/deadletter imports nothing of this module"
 forbid "$module/batch" "$module/.*" "batch imports nothing of this module"
 forbid "$module/batch/webhook" "$module/.*" "batch/webhook imports nothing of this module"

@@ -1,0 +1,305 @@
+package ledger
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	cannotWrite  = "State_Dir cannot be written: what is delivered meanwhile may be sent again after a restart"
+	writtenAgain = "State_Dir is written again, with all that is remembered"
+	unusable     = "a file of State_Dir cannot be used: events that it had as delivered may be sent again"
+)
+
+func file(dir string, i int) string { return (&journal{dir: dir, name: "test"}).path(i) }
+
+func content(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestWhatIsDoneSurvivesAKillAndWhatIsInFlightDoesNot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a [b] *", "state")
+	l, w := opened(t, dir, 1000)
+	deliver(l, 0, 100)
+	reserve(l, ids(l, 100, 200))
+	// Nothing but a kill could come here, and Close writes nothing.
+	before := content(t, file(dir, 1))
+	l.Close()
+	if !bytes.Equal(content(t, file(dir, 1)), before) {
+		t.Error("Close has written")
+	}
+	if len(before) != headSize+100*entrySize {
+		t.Errorf("the journal has %d bytes", len(before))
+	}
+	l, w2 := opened(t, dir, 1000)
+	want(t, l, 0, 100, Done)
+	want(t, l, 100, 200, New)
+	w.want(t)
+	w2.want(t)
+	for _, name := range []string{dir, file(dir, 0), file(dir, 1)} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%v %v: others can read it", info, err)
+		}
+	}
+}
+
+func TestATornEndIsCutOff(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := opened(t, dir, 1000)
+	deliver(l, 0, 10)
+	l.Close()
+	for torn := 1; torn < entrySize; torn++ {
+		b := content(t, file(dir, 1))
+		if err := os.WriteFile(file(dir, 1), append(b, b[len(b)-torn:]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, w := opened(t, dir, 1000)
+		want(t, l, 0, 9+torn, Done)
+		want(t, l, 9+torn, 1000, New)
+		deliver(l, 9+torn, 10+torn)
+		l.Close()
+		w.want(t)
+	}
+}
+
+func TestGarbageMatchesNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spoil func(b []byte) []byte
+		warns string
+		known int
+	}{
+		"empty":          {func([]byte) []byte { return nil }, "", 0},
+		"half a head":    {func(b []byte) []byte { return b[:headSize/2] }, unusable, 0},
+		"foreign":        {func([]byte) []byte { return bytes.Repeat([]byte("foreign\n"), 100) }, unusable, 0},
+		"generation 0":   {func(b []byte) []byte { b[headSize-8] = 0; return b }, unusable, 0},
+		"wrong file":     {func(b []byte) []byte { b[headSize-8] = 2; return b }, unusable, 0},
+		"another key":    {func(b []byte) []byte { b[headSize-10] ^= 1; return b }, "", 0},
+		"zeros":          {func(b []byte) []byte { clear(b[headSize:]); return b }, "", 0},
+		"noise":          {func(b []byte) []byte { return append(b, bytes.Repeat([]byte{0x5a, 7, 200}, 4000)...) }, "", 10},
+		"shifted by one": {func(b []byte) []byte { return append(b[:headSize:headSize], b[headSize+1:]...) }, "", 0},
+		"a head alone":   {func(b []byte) []byte { return b[:headSize] }, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l, _ := opened(t, dir, 1000)
+			deliver(l, 0, 10)
+			l.Close()
+			if err := os.WriteFile(file(dir, 1), tt.spoil(content(t, file(dir, 1))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, w := opened(t, dir, 1000)
+			if tt.warns != "" {
+				w.want(t, tt.warns)
+			}
+			if tt.known == 10 {
+				want(t, l, 0, 10, Done)
+			} else {
+				want(t, l, 0, 10, New)
+			}
+			deliver(l, 0, 20)
+			l.Close()
+			l, w = opened(t, dir, 1000)
+			want(t, l, 0, 20, Done)
+			w.want(t)
+		})
+	}
+}
+
+func TestOfTwoLedgersTheYoungerIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, other := t.TempDir(), t.TempDir()
+		l, _ := opened(t, dir, 100)
+		deliver(l, 0, 50)
+		time.Sleep(minAge)
+		deliver(l, 50, 51) // turns: generation 2 is file 0
+		deliver(l, 51, 60)
+		l.Close()
+		l, _ = opened(t, other, 100)
+		deliver(l, 0, 50)
+		l.Close()
+		if err := os.Rename(file(other, 1), file(dir, 1)); err != nil {
+			t.Fatal(err)
+		}
+		l, w := opened(t, dir, 100)
+		w.want(t, unusable)
+		want(t, l, 0, 51, New)
+		want(t, l, 51, 60, Done)
+	})
+}
+
+func TestABigJournalIsReadFromItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := opened(t, dir, 10_000)
+	deliver(l, 0, 10_000)
+	l.Close()
+	l, w := opened(t, dir, 10)
+	want(t, l, 10_000-2*most*10, 10_000, Done)
+	want(t, l, 0, 10_000-2*most*10, New)
+	w.want(t)
+}
+
+// full makes the files of a ledger refuse to be written, as a full disk does, until
+// the returned function is called.
+func full(t *testing.T, l *Ledger) (again func()) {
+	t.Helper()
+	before := l.journal.files
+	for i := range l.journal.files {
+		f, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+		if err != nil {
+			t.Skip("no /dev/full here:", err)
+		}
+		t.Cleanup(func() { f.Close() })
+		l.journal.files[i] = f
+	}
+	return func() { l.journal.files = before }
+}
+
+func TestAFullDiskCostsThePersistenceUntilThereIsRoom(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l, w := opened(t, dir, 100)
+		deliver(l, 0, 10)
+		again := full(t, l)
+		deliver(l, 10, 20)
+		w.want(t, cannotWrite+" error write /dev/full: no space left on device")
+		time.Sleep(time.Minute)
+		deliver(l, 20, 50)
+		deliver(l, 50, 51) // a generation has turned meanwhile
+		w.want(t, cannotWrite, cannotWrite)
+		want(t, l, 0, 51, Done)
+		again()
+		deliver(l, 51, 52)
+		w.want(t) // not at each try
+		time.Sleep(mendInterval)
+		deliver(l, 52, 53)
+		w.want(t, writtenAgain)
+		l.Close()
+		l, w = opened(t, dir, 100)
+		want(t, l, 0, 53, Done)
+		w.want(t)
+	})
+}
+
+func TestFilesThatAreDeletedAreMadeAnew(t *testing.T) {
+	for name, remove := range map[string]func(dir string) error{
+		"the folder":      os.RemoveAll,
+		"the first file":  func(dir string) error { return os.Remove(file(dir, 0)) },
+		"the second file": func(dir string) error { return os.Remove(file(dir, 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			synctest.Test(t, func(t *testing.T) {
+				l, w := opened(t, dir, 100)
+				deliver(l, 0, 50)
+				time.Sleep(minAge)
+				deliver(l, 50, 60)
+				if err := remove(dir); err != nil {
+					t.Fatal(err)
+				}
+				deliver(l, 60, 61)
+				w.want(t, writtenAgain)
+				deliver(l, 61, 70)
+				l.Close()
+				l, w = opened(t, dir, 100)
+				want(t, l, 0, 70, Done)
+				w.want(t)
+			})
+		})
+	}
+}
+
+func TestALedgerBelongsToOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := opened(t, dir, 100)
+		deliver(l, 0, 1)
+		start := time.Now()
+		_, err := Open(Options{Dir: dir, Name: "test", Window: 100})
+		if took := time.Since(start); err == nil || took < lockWait || took > lockWait+time.Second {
+			t.Fatalf("%v after %v", err, took)
+		}
+		if want := "State_Dir \"" + dir + "\": another process has it open: give each process a State_Dir of its own, or wait until the other one has ended"; err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+		// One that is about to end is waited for.
+		go func() {
+			time.Sleep(2 * time.Second)
+			l.Close()
+		}()
+		next, err := Open(Options{Dir: dir, Name: "test", Window: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, next, 0, 1, Done)
+		next.Close()
+		// Others in the folder are no matter.
+		a, _ := opened(t, dir, 100)
+		b, err := Open(Options{Dir: dir, Name: "other", Window: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		a.Close()
+	})
+}
+
+func TestNothingIsFollowedAndNothingWaitedFor(t *testing.T) {
+	for name, plant := range map[string]func(path string) error{
+		"a link":   func(path string) error { return os.Symlink("/dev/null", path) },
+		"a pipe":   func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		for i := range 2 {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := plant(file(dir, i)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := Open(Options{Dir: dir, Name: "test", Window: 1}); err == nil || !strings.Contains(err.Error(), file(dir, i)) {
+					t.Errorf("%v, want an error that names the file", err)
+				}
+			})
+		}
+	}
+}
+
+func TestALedgerThatIsHandedOnGoesOnInItsNewFolder(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	old, _ := opened(t, second, 100)
+	deliver(old, 500, 600)
+	old.Close()
+
+	l, w := opened(t, "", 100)
+	deliver(l, 0, 10)
+	for _, dir := range []string{first, second, ""} {
+		if err := l.Configure(Options{Dir: dir, Window: 200, Warn: w.warn}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, l, 0, 10, Done)
+	}
+	deliver(l, 10, 20)
+	for _, dir := range []string{first, second} {
+		other, w := opened(t, dir, 100)
+		want(t, other, 0, 10, Done)
+		want(t, other, 10, 20, New)
+		w.want(t)
+	}
+	if err := l.Configure(Options{Dir: filepath.Join(file(first, 0), "x"), Window: 1, Warn: w.warn}); err == nil {
+		t.Error("a folder that cannot be was taken")
+	}
+	want(t, l, 0, 20, Done)
+	w.want(t)
+}

@@ -1,0 +1,195 @@
+package ledger
+
+import "math/bits"
+
+// This file is the table of identities: open addressing over lines of 64 bytes, the
+// unit that a processor loads at once. An entry lives in its home line or, if that was
+// full, in one of the next lines.
+
+// ID is the identity of an event. The table keeps its first word and 29 bits of the
+// second one.
+type ID = [2]uint64
+
+// perLine is how many entries of 96 bits fit into a line beside its counter.
+const perLine = 5
+
+type line struct {
+	first  [perLine]uint64
+	second [perLine]uint32 // 29 bits of the ID's second word, and three bits of mark
+	passed uint32          // entries that found this line full and live in a later one
+}
+
+// mark is what the table knows of an entry.
+type mark uint32
+
+const (
+	free     mark = iota
+	inFlight      // reserved
+	doneEven      // done, in a generation with an even number
+	doneOdd       // done, in one with an odd number
+
+	markBits = 3
+	moved    = mark(4) // came from the older generation and is in no file of this one yet
+	markMask = 1<<markBits - 1
+)
+
+// doneIn is the mark of what is done in a generation.
+func doneIn(generation uint64) mark { return doneEven + mark(generation&1) }
+
+// maxLoad is the share of the slots that may be used, in percent, and growth by how
+// much the table grows. A grown table has 64 B / (5 × 0.85 / 1.25), 18.8 bytes, for an
+// entry, and a full one 15.1.
+const maxLoad, growth = 85, 1.25
+
+// minLines is the size of a new table.
+const minLines = 1024
+
+// table is for one goroutine at a time.
+type table struct {
+	lines    []line
+	used     int
+	inFlight int
+	touched  uint32 // sum of what touch has read, so that it is read
+}
+
+func newTable() table { return table{lines: newLines(minLines)} }
+
+// home is the line where an entry with that first word belongs. Entries are in the
+// table in the order of their first words, but for what has passed full lines. So a
+// table that grows is copied in one pass through both.
+func (t *table) home(first uint64) int {
+	hi, _ := bits.Mul64(first, uint64(len(t.lines)))
+	return int(hi)
+}
+
+// after is the line that takes what line i has no room for.
+func (t *table) after(i int) int {
+	if i++; i < len(t.lines) {
+		return i
+	}
+	return 0
+}
+
+// runLength is how many IDs are looked up together: their home lines are touched first,
+// so that the waits for memory overlap.
+const runLength = 32
+
+func (t *table) touch(ids []ID) {
+	sum := uint32(0)
+	for i := range ids {
+		sum += t.lines[t.home(ids[i][0])].passed
+	}
+	t.touched += sum
+}
+
+// slot is the place of an entry.
+type slot struct{ line, at int }
+
+func (t *table) mark(s slot) mark { return mark(t.lines[s.line].second[s.at]) & markMask }
+
+func (t *table) setMark(s slot, m mark) {
+	p := &t.lines[s.line].second[s.at]
+	if mark(*p)&markMask == inFlight {
+		t.inFlight--
+	}
+	if m == inFlight {
+		t.inFlight++
+	}
+	*p = *p&^markMask | uint32(m)
+}
+
+func secondOf(id ID) uint32 { return uint32(id[1]) &^ markMask }
+
+// find returns where id is.
+func (t *table) find(id ID) (s slot, ok bool) {
+	second := secondOf(id)
+	i := t.home(id[0])
+	for range t.lines {
+		l := &t.lines[i]
+		for at := range perLine {
+			if l.first[at] == id[0] && l.second[at]&^markMask == second && l.second[at]&markMask != 0 {
+				return slot{i, at}, true
+			}
+		}
+		if l.passed == 0 {
+			break
+		}
+		i = t.after(i)
+	}
+	return slot{}, false
+}
+
+// insert adds an ID that is not there.
+func (t *table) insert(id ID, m mark) {
+	if (t.used+1)*100 > len(t.lines)*perLine*maxLoad {
+		t.grow()
+	}
+	t.place(id[0], secondOf(id)|uint32(m))
+	t.used++
+	if m == inFlight {
+		t.inFlight++
+	}
+}
+
+// place puts an entry into the first line that has room: some has.
+func (t *table) place(first uint64, second uint32) {
+	for i := t.home(first); ; i = t.after(i) {
+		l := &t.lines[i]
+		for at := range perLine {
+			if l.second[at]&markMask == 0 {
+				l.first[at], l.second[at] = first, second
+				return
+			}
+		}
+		l.passed++
+	}
+}
+
+func (t *table) remove(s slot) {
+	l := &t.lines[s.line]
+	if mark(l.second[s.at])&markMask == inFlight {
+		t.inFlight--
+	}
+	for i := t.home(l.first[s.at]); i != s.line; i = t.after(i) {
+		t.lines[i].passed--
+	}
+	l.second[s.at] = 0
+	t.used--
+}
+
+// grow moves everything to a larger table, and gives the old one's memory back on the
+// way, so that both are never there as a whole.
+func (t *table) grow() {
+	old := t.lines
+	t.lines = newLines(int(float64(len(old))*growth) + 1)
+	const step = 1 << 20 / lineSize // a megabyte
+	for from := 0; from < len(old); from += step {
+		part := old[from:min(from+step, len(old))]
+		for i := range part {
+			for at := range perLine {
+				if part[i].second[at]&markMask != 0 {
+					t.place(part[i].first[at], part[i].second[at])
+				}
+			}
+		}
+		dropLines(part)
+	}
+	freeLines(old)
+}
+
+// each calls do for every entry.
+func (t *table) each(do func(s slot, id ID, m mark)) {
+	for i := range t.lines {
+		l := &t.lines[i]
+		for at := range perLine {
+			if m := l.second[at] & markMask; m != 0 {
+				do(slot{i, at}, ID{l.first[at], uint64(l.second[at] &^ markMask)}, mark(m))
+			}
+		}
+	}
+}
+
+func (t *table) close() {
+	freeLines(t.lines)
+	*t = table{}
+}
