@@ -45,13 +45,6 @@ type handle struct {
 	instance atomic.Pointer[plugin.Instance]
 }
 
-//export FLBPluginPreRegister
-func FLBPluginPreRegister(reload C.int) (result C.int) {
-	defer recovered("register", &result, -1)
-	process.PreRegister(reload != 0)
-	return 0
-}
-
 //export FLBPluginRegister
 func FLBPluginRegister(def unsafe.Pointer) (result C.int) {
 	defer recovered("register", &result, -1)

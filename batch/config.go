@@ -52,14 +52,19 @@ type Config struct {
 }
 
 // Observer is told what happens in a Backend. The functions are called without
-// any lock, from the backend's goroutines, several at once, and must not block.
+// any lock, from the backend's goroutines, several at once, and must not block but
+// where they say so.
 type Observer struct {
 	// Failed is told of each failed try after which the batch goes on.
 	Failed func(Failure)
+	// Accepted is told of the events of a request that was accepted, before they settle:
+	// no Delivery is done, and Shutdown does not return, before Accepted has. It may block
+	// on the disk, and must not keep ids.
+	Accepted func(ids []ID)
 	// Rejected is told of a single event that is refused for good, as it was taken,
 	// before it is set aside. It may block on the disk. False keeps the event: it
 	// goes on being tried.
-	Rejected func(event []byte, err error) bool
+	Rejected func(id ID, event []byte, err error) bool
 	// Shrunk is told of an event, as it was taken, that goes on smaller.
 	Shrunk func(event []byte, err error)
 	// Health is told when the webhook's health changed.

@@ -120,6 +120,9 @@ func (b *Backend) wakeInLocked(wait time.Duration) {
 // its own and holds no lock while the request is under way.
 func (b *Backend) send(p *pendingBatch) {
 	err := b.try(p)
+	if err == nil && b.cfg.Observer.Accepted != nil {
+		b.cfg.Observer.Accepted(p.events.ids)
+	}
 	var failure *Failure
 
 	b.mu.Lock()

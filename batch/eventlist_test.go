@@ -2,13 +2,14 @@ package batch
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
 func eventsOf(events ...string) *Events {
 	ev := newEvents(64)
 	for _, e := range events {
-		ev.Add([]byte(e))
+		ev.Add([]byte(e), idOf(e))
 	}
 	return ev
 }
@@ -30,7 +31,7 @@ func TestBodyIsTheEventListOfTheWireFormat(t *testing.T) {
 	if ev.Size() != len(want) {
 		t.Errorf("Size() = %d, want the %d bytes of the body", ev.Size(), len(want))
 	}
-	ev.Add([]byte(`{"auditID":"c"}`))
+	ev.Add([]byte(`{"auditID":"c"}`), idOf(`{"auditID":"c"}`))
 	if got := string(ev.body()); got != want[:len(want)-2]+`,{"auditID":"c"}]}` {
 		t.Errorf("after a body was made, another event gives %s", got)
 	}
@@ -39,7 +40,7 @@ func TestBodyIsTheEventListOfTheWireFormat(t *testing.T) {
 func TestAnEventBegunAndNotCommittedLeavesNoTrace(t *testing.T) {
 	ev := eventsOf(`{"a":1}`)
 	_ = append(ev.Begin(), `{"half":`...)
-	ev.Add([]byte(`{"b":2}`))
+	ev.Add([]byte(`{"b":2}`), idOf(`{"b":2}`))
 	if got := itemsOf(ev); !slices.Equal(got, []string{`{"a":1}`, `{"b":2}`}) {
 		t.Errorf("events %v", got)
 	}
@@ -73,6 +74,41 @@ func TestSliceAndAppendAllKeepEventsAndOrder(t *testing.T) {
 			joined.appendAll(part)
 			if got := itemsOf(joined); !slices.Equal(got, append(all[:1:1], all[i:j]...)) {
 				t.Errorf("first and slice(%d, %d) joined = %v", i, j, got)
+			}
+		}
+	}
+}
+
+func TestFilterKeepsSomeInOrderWithTheirIdentities(t *testing.T) {
+	all := []string{`{"a":1}`, `{"bb":22}`, `{"ccc":333}`, `{"d":4}`, `{"ee":55}`}
+	for from := range len(all) + 1 {
+		for keep := range 1 << (len(all) - from) {
+			ev := eventsOf(all...)
+			want := slices.Clone(all[:from])
+			for i := from; i < len(all); i++ {
+				if keep>>(i-from)&1 == 1 {
+					want = append(want, all[i])
+				}
+			}
+			next := from
+			ev.Filter(from, func(i int) bool {
+				if i != next {
+					t.Errorf("asked about %d, want %d", i, next)
+				}
+				next++
+				return keep>>(i-from)&1 == 1
+			})
+			if got, body := itemsOf(ev), string(ev.body()); !slices.Equal(got, want) || body != listHead+strings.Join(want, ",")+listTail {
+				t.Errorf("from %d, %b: %v in %s, want %v", from, keep, got, body, want)
+			}
+			for i, e := range want {
+				if ev.IDs()[i] != idOf(e) {
+					t.Errorf("%s has another one's identity", e)
+				}
+			}
+			ev.Add([]byte(`{}`), idOf(`{}`))
+			if got := itemsOf(ev); !slices.Equal(got, append(want, `{}`)) {
+				t.Errorf("after one more: %v", got)
 			}
 		}
 	}

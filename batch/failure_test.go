@@ -352,7 +352,7 @@ func TestRandomFaultsUnderConcurrentIntakeLoseNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := testConfig()
 			cfg.BufferSize = 50
-			cfg.Observer.Rejected = func([]byte, error) bool { return false } // no event is at fault
+			cfg.Observer.Rejected = func(ID, []byte, error) bool { return false } // no event is at fault
 			faults := []error{status(400), status(413), status(500), status(503), status(429), errRefused, syscall.ECONNRESET, askedToWait(time.Second)}
 			var mu sync.Mutex
 			rnd := rand.New(rand.NewPCG(seed, 1))

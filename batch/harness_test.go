@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,8 @@ type receiver struct {
 	mu       sync.Mutex
 	requests []request
 	items    []string // of accepted bodies, in the order of acceptance
+	watched  bool     // the observer was told of what is accepted
+	ids      []ID     // what it was told
 	active   int
 	most     int // requests at once
 }
@@ -74,6 +77,20 @@ func (r *receiver) Send(ctx context.Context, body []byte) error {
 		err = r.answer(ctx, req)
 	}
 	return err
+}
+
+// accepted is what the observer is told.
+func (r *receiver) accepted(ids []ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, ids...)
+}
+
+// idOf is the identity that the tests give an event.
+func idOf(event string) ID {
+	h := fnv.New64a()
+	h.Write([]byte(event))
+	return ID{h.Sum64(), uint64(len(event))}
 }
 
 func (r *receiver) got() []string {
@@ -135,6 +152,10 @@ func testConfig() Config {
 // started is a running Backend; closing stop ends its intake.
 func started(t *testing.T, cfg Config, r *receiver) (b *Backend, stop chan struct{}) {
 	t.Helper()
+	if cfg.Observer.Accepted == nil && cfg.Shrink == nil {
+		r.watched = true
+		cfg.Observer.Accepted = r.accepted
+	}
 	b = New(cfg, r)
 	stop = make(chan struct{})
 	if err := b.Run(stop); err != nil {
@@ -169,7 +190,7 @@ func process(t *testing.T, b *Backend, events ...string) {
 func fill(b *Backend, events []string) *Events {
 	ev := b.NewEvents()
 	for _, e := range events {
-		ev.Add([]byte(e))
+		ev.Add([]byte(e), idOf(e))
 	}
 	return ev
 }
@@ -213,6 +234,21 @@ func checkAccount(t *testing.T, b *Backend, r *receiver) {
 	}
 	if got := len(r.got()); uint64(got) != s.Accepted {
 		t.Errorf("accepted %d, but the receiver got %d", s.Accepted, got)
+	}
+	if r.watched {
+		var want []ID
+		for _, item := range r.got() {
+			want = append(want, idOf(item))
+		}
+		r.mu.Lock()
+		got := slices.Clone(r.ids)
+		r.mu.Unlock()
+		order := func(a, b ID) int { return slices.Compare(a[:], b[:]) }
+		slices.SortFunc(got, order)
+		slices.SortFunc(want, order)
+		if !slices.Equal(got, want) {
+			t.Errorf("the observer was told of %d accepted events, want the %d that the receiver got", len(got), len(want))
+		}
 	}
 	if b.pendingBytes != 0 && s.Pending == 0 {
 		t.Errorf("%d bytes pending with no event pending", b.pendingBytes)

@@ -181,17 +181,16 @@ func (b *Backend) take(ctx context.Context, ev *Events, owner *Delivery) error {
 	}
 }
 
-// Adopt takes events that another backend gave up, in the order of the calls,
-// whatever the room: they were within that one's bounds. With an owner they are
-// added to it, without one they are asynchronous. To be called before Run; ev
-// belongs to the backend.
-func (b *Backend) Adopt(ev *Events, owner *Delivery) {
+// Adopt takes asynchronous events that another backend gave up, in the order of the
+// calls, whatever the room: they were within that one's bounds. To be called before Run;
+// ev belongs to the backend.
+func (b *Backend) Adopt(ev *Events) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ; ev.Len() > b.cfg.MaxSize; ev = ev.slice(b.cfg.MaxSize, ev.Len()) {
-		b.takeLocked(ev.slice(0, b.cfg.MaxSize), owner)
+		b.takeLocked(ev.slice(0, b.cfg.MaxSize), nil)
 	}
-	b.takeLocked(ev, owner)
+	b.takeLocked(ev, nil)
 }
 
 // hasRoomLocked says whether ev fits into the buffer. What is larger than the

@@ -359,3 +359,28 @@ func TestNoRequestIsBegunThatTheDrainTimeWouldCutOffWhenTheRestIsNotLost(t *test
 		})
 	}
 }
+
+func TestAcceptedIsToldBeforeTheEventsSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{}
+		cfg := testConfig()
+		cfg.Observer.Accepted = func(ids []ID) {
+			time.Sleep(time.Second) // the disk
+			r.accepted(ids)
+		}
+		b, stop := started(t, cfg, r)
+		r.watched = true
+		start := time.Now()
+		d := deliver(t, b, event(0), event(1))
+		time.Sleep(time.Second - 1)
+		if isDone(d.Done()) || b.Stats().Accepted != 0 {
+			t.Error("the events settled before the observer was told")
+		}
+		close(stop)
+		b.Shutdown(time.Minute, true)
+		if took := time.Since(start); took != time.Second || !isDone(d.Done()) {
+			t.Errorf("the end came after %v, want it as soon as the observer was told", took)
+		}
+		checkAccount(t, b, r)
+	})
+}

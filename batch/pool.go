@@ -41,7 +41,6 @@ func (p *pool) put(ev *Events) {
 		return
 	}
 	ev.truncate(0)
-	ev.First = 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed && len(p.free) < p.keep {

@@ -34,9 +34,9 @@ func (b *Backend) isRefusedForGoodLocked(p *pendingBatch) bool {
 // to be kept. The lock is let go while the observer is asked.
 func (b *Backend) setAsideLocked(p *pendingBatch, err error) bool {
 	if ask := b.cfg.Observer.Rejected; ask != nil {
-		event := p.wholeEvent()
+		event, id := p.wholeEvent(), p.events.ids[0]
 		b.mu.Unlock()
-		keep := !ask(event, err)
+		keep := !ask(id, event, err)
 		b.mu.Lock()
 		if keep {
 			return false
@@ -59,8 +59,7 @@ func (b *Backend) shrinkLocked(p *pendingBatch, err error) bool {
 	}
 	p.whole = append([]byte(nil), event...)
 	events := newEvents(len(listHead) + len(smaller) + len(listTail))
-	events.First = p.events.First
-	events.Add(smaller)
+	events.Add(smaller, p.events.ids[0])
 	b.pendingBytes += events.Size() - p.events.Size()
 	b.pool.put(p.events)
 	p.events = events

@@ -33,9 +33,12 @@ type asides struct {
 	keep   bool
 }
 
-func (a *asides) rejected(event []byte, err error) bool {
+func (a *asides) rejected(id ID, event []byte, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if id != idOf(string(event)) {
+		panic("the event has another one's identity")
+	}
 	a.events, a.errs, a.at = append(a.events, string(event)), append(a.errs, err), append(a.at, time.Now())
 	return !a.keep
 }

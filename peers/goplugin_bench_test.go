@@ -26,7 +26,7 @@ func byReader() way {
 	r := record.NewReader(&record.Options{LogKey: "log", RestoreTimestamp: true})
 	times, bodies := new(record.Times), make([]byte, 0, 2<<20)
 	return func(_ testing.TB, chunk []byte, _ string, yield func([]byte)) {
-		r.Reset(chunk, record.Position{}, times)
+		r.Reset(chunk, times)
 		body := bodies
 		for {
 			event, ok := r.Next(body)

@@ -37,6 +37,7 @@ type Config struct {
 	Truncate         bool
 	TruncateAbove    int // bytes of an event
 	Instance         string
+	DuplicateWindow  int    // events
 	DeadLetterDir    string // "": none
 	StateDir         string // "": none
 	LogLevel         slog.Level
@@ -180,14 +181,17 @@ var keys = []key{
 	{name: "Restore_Timestamp", def: "On",
 		help: "`On` puts the timestamp back that a parser took out of the event as its time key.",
 		set:  func(c *Config, v string) error { return setBool(&c.RestoreTimestamp, v) }},
+	{name: "Duplicate_Window", def: "1000000",
+		help: "Events that are remembered as delivered, so that what is read or sent again goes out once; about 20 bytes of memory each. Half of them at least, and each for a minute.",
+		set:  func(c *Config, v string) error { return setInt(&c.DuplicateWindow, v, 1000, 1e8) }},
 	{name: "Instance",
-		help: "Name of this output in log lines. Without it: its number and the URL's host.",
+		help: "Name of this output in log lines, and of what it remembers: with it, another URL goes on where this one ended. Without it: its number and the URL's host.",
 		set:  func(c *Config, v string) error { c.Instance = v; return nil }},
 	{name: "Dead_Letter_Dir",
 		help: "Folder for what cannot be delivered: `rejected.log`, what the webhook refuses for good; `undelivered-*.log`, what mode batch still held at the end, sent at the next start; `skipped.log`, what is no audit event. Made if it is missing.",
 		set:  func(c *Config, v string) error { return setFolder(&c.DeadLetterDir, v) }},
 	{name: "State_Dir",
-		help: "Folder in which a stop leaves what was accepted of the chunks that Fluent Bit still has, so that the next start does not send it again. Made if it is missing; for one process at a time.",
+		help: "Folder for what `Duplicate_Window` remembers, so that a restart, or a kill, sends nothing again. Without it a restart does. Made if it is missing; for one process at a time.",
 		set:  func(c *Config, v string) error { return setFolder(&c.StateDir, v) }},
 	{name: "Plugin_Log_Level", def: "info",
 		help: "`off`, `error`, `warn`, `info` or `debug`. Fluent Bit keeps its own `Log_Level` for itself.",

@@ -9,8 +9,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/minio/highwayhash"
-
 	"out_k8saudit/batch"
 )
 
@@ -29,10 +27,10 @@ const (
 const engineWait = time.Second
 
 // Flush delivers a chunk and says what Fluent Bit is to do with it. In mode
-// blocking OK means that every event was accepted; in mode batch that every
-// event is in the buffer. It blocks for Flush_Timeout at most, on the engine's
+// blocking OK means that every event is done; in mode batch that every event is
+// done or in the buffer. It blocks for Flush_Timeout at most, on the engine's
 // thread for a second, and not at all while the webhook is down. After Retry
-// the delivery goes on, and the chunk finds it when it comes back. Several
+// the delivery goes on: when the chunk comes back, what was accepted is done. Several
 // goroutines may call. The chunk is not referred to after the return.
 func (in *Instance) Flush(chunk []byte, tag string) (answer Answer) {
 	defer func() {
@@ -44,55 +42,17 @@ func (in *Instance) Flush(chunk []byte, tag string) (answer Answer) {
 	if in.exiting.Load() {
 		return Retry
 	}
-	if in.flushing.Add(1) == 1 {
-		in.claims.answersRead() // before it hands over the next chunk
-	}
-	defer in.flushing.Add(-1)
 	answer = in.deliver(chunk, tag)
-	switch {
-	case answer == Retry:
+	if answer == Retry {
 		in.counts.retries.Add(1)
-	case in.process.reloading.Load() || in.cfg.StateDir != "":
-		in.claims.noteAnswered(tag, chunk)
 	}
 	return answer
 }
 
 func (in *Instance) deliver(chunk []byte, tag string) Answer {
-	health, _ := in.backend.Health()
-	if health == batch.Down && !in.backend.WantsProbe() {
-		if _, finished := in.claims.any(tag, len(chunk)); !finished {
-			return Retry
-		}
+	if health, _ := in.backend.Health(); health == batch.Down && !in.backend.WantsProbe() {
+		return Retry
 	}
-	d := in.claims.claim(tag, chunk)
-	if d == nil {
-		d = &delivery{}
-	}
-	if d.events == nil && !d.taken && in.cfg.Mode == ModeBlocking {
-		d.events = in.backend.NewDelivery()
-	}
-	answered := false
-	defer func() {
-		// A panic must not lose track of what was taken already.
-		if !answered && d.some {
-			in.claims.remember(d, tag, chunk)
-		}
-	}()
-	done := in.advance(d, tag, chunk)
-	answered = true
-	if done {
-		return OK
-	}
-	if d.some || d.taken {
-		in.claims.remember(d, tag, chunk)
-	}
-	return Retry
-}
-
-// advance takes what is left of the chunk and, in mode blocking, waits until
-// it is settled. False means that the chunk has to come back.
-func (in *Instance) advance(d *delivery, tag string, chunk []byte) bool {
 	wait := in.cfg.FlushTimeout
 	if onEngineThread() {
 		wait = min(wait, engineWait)
@@ -100,40 +60,53 @@ func (in *Instance) advance(d *delivery, tag string, chunk []byte) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	if !d.taken {
-		if err := in.take(ctx, d, tag, chunk); err != nil {
-			in.toldNotTaken(err)
-			return false
-		}
-		if !d.some {
-			in.repeats.tell(slog.LevelWarn, "no event", "a chunk held no audit event: is Match too wide, or Log_Key wrong?", "tag", tag, "bytes", len(chunk))
-			return true
-		}
+	var d *batch.Delivery
+	if in.cfg.Mode == ModeBlocking {
+		d = in.backend.NewDelivery()
 	}
-	if d.events == nil {
-		return true // mode batch: it is in the buffer
+	w := in.walks.get(in)
+	defer func() {
+		w.end()
+		in.walks.put(w)
+	}()
+	if err := w.read(ctx, chunk, tag, d); err != nil {
+		in.toldNotTaken(err)
+		return Retry
 	}
-	return in.settled(ctx, d)
+	switch {
+	case w.added == 0:
+		in.repeats.tell(slog.LevelWarn, "no event", "a chunk held no audit event: is Match too wide, or Log_Key wrong?", "tag", tag, "bytes", len(chunk))
+		return OK
+	case d == nil:
+		return OK // mode batch: what is in flight is in the buffer
+	}
+	d.End()
+	// Where nothing is new, nobody needs to wait for what is in flight. What is equal
+	// within the chunk, or was somebody else's, may be done when its own are.
+	if w.handed > 0 && !in.settled(ctx, d) || !in.ledger.AllDone(w.inFlight) {
+		return Retry
+	}
+	return OK
 }
 
 // settled waits until every event of the chunk is accepted. It ends early when
 // ctx is done, when the webhook is slow or down, or when all that is open was
 // refused for its own fault: the next chunk must not wait for that one's back-off.
-func (in *Instance) settled(ctx context.Context, d *delivery) bool {
-	stuck := d.events.Stuck()
+func (in *Instance) settled(ctx context.Context, d *batch.Delivery) bool {
+	stuck := d.Stuck()
 	for {
 		health, changed := in.backend.Health()
 		select {
-		case <-d.events.Done():
-			return in.finished(d)
+		case <-d.Done():
+			return d.Result().GivenUp == 0 // what was given up is still in the chunk
 		default:
 		}
 		if health != batch.Healthy {
 			return false
 		}
 		select {
-		case <-d.events.Done():
-			return in.finished(d)
+		case <-d.Done():
+			return d.Result().GivenUp == 0 // what was given up is still in the chunk
 		case <-stuck:
 			return false
 		case <-changed:
@@ -142,10 +115,6 @@ func (in *Instance) settled(ctx context.Context, d *delivery) bool {
 		}
 	}
 }
-
-// finished says whether a delivery that has settled is done. Events that were
-// given up at the end of the drain time are still in the chunk.
-func (in *Instance) finished(d *delivery) bool { return d.events.Result().GivenUp == 0 }
 
 func (in *Instance) toldNotTaken(err error) {
 	switch {
@@ -168,15 +137,10 @@ func (in *Instance) warnOfEngineThread() {
 // maxPanics is how often the same chunk may panic before it is given up.
 const maxPanics = 10
 
-type panicKey struct {
-	shape shape
-	sum   [highwayhash.Size128]byte
-}
-
 // flushPanicked answers for a chunk whose flush panicked: RETRY, but not for
 // ever for the same chunk.
 func (in *Instance) flushPanicked(chunk []byte, tag string, v any, stack []byte) Answer {
-	key := panicKey{shape{tag, len(chunk)}, in.claims.hash(chunk)}
+	key := in.ledger.Identify(chunk)
 	in.mu.Lock()
 	if len(in.panics) > maxTags {
 		clear(in.panics)

@@ -144,12 +144,18 @@ func started(t *testing.T, r *receiver, keys ...string) (*Instance, *logBuffer) 
 
 func startedIn(t *testing.T, p *Process, r *receiver, keys ...string) *Instance {
 	t.Helper()
+	return startedWith(t, p, r, func(*Config) {}, keys...)
+}
+
+// startedWith is for settings that no key may have.
+func startedWith(t *testing.T, p *Process, c client, set func(*Config), keys ...string) *Instance {
+	t.Helper()
 	cfg, err := ParseConfig(from(append(keys, "URL", "http://webhook.example/audit")...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.PreRegister(false)
-	in, err := assemble(p, cfg, r)
+	set(cfg)
+	in, err := assemble(p, cfg.Instance, cfg, c)
 	if err != nil {
 		t.Fatal(err)
 	}

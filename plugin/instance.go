@@ -18,32 +18,36 @@ import (
 	"out_k8saudit/batch"
 	"out_k8saudit/batch/webhook"
 	"out_k8saudit/plugin/deadletter"
+	"out_k8saudit/plugin/ledger"
 	"out_k8saudit/plugin/record"
 )
 
-// Instance is one [OUTPUT] section at work. It has its own client, backend and
+// Instance is one [OUTPUT] section at work. It has its own client, backend, ledger and
 // goroutines; two instances share nothing but the drain time, and one that
 // follows another after a reload goes on where that one ended.
 type Instance struct {
 	process *Process
+	id      string // see Process.outputID
 	cfg     *Config
 	log     *slog.Logger
 	repeats *repeats
 
 	client  client
+	ledger  *ledger.Ledger
 	backend *batch.Backend
 	dead    *deadletter.Dir // nil: none
-	resumed *resumed        // nil: nothing was left in it
-	stop    chan struct{}
-	readers sync.Pool // of *record.Reader
-	claims  *claims
+	walks   walks
+
+	stop    chan struct{}  // closed when the intake ends
+	drained chan struct{}  // closed when the backend was shut down
+	sending sync.WaitGroup // of what earlier processes have kept
 
 	mu          sync.Mutex
 	times       map[string]*record.Times // by tag
-	panics      map[panicKey]int
-	undelivered map[*batch.Delivery][]*batch.Events // at the end of the drain time; nil: of mode batch
+	panics      map[ledger.ID]int        // by chunk
+	reported    ledger.Reported          // skips
+	undelivered []*batch.Events          // in no chunk any more, at the end of the drain time
 
-	flushing   atomic.Int32 // flushes under way
 	counts     counts
 	warnEngine sync.Once
 	exiting    atomic.Bool
@@ -60,6 +64,7 @@ type client interface {
 // counts is what the instance met in its life.
 type counts struct {
 	chunks, retries                atomic.Uint64
+	suppressed                     atomic.Uint64
 	invalidUTF8, restored, leftOut atomic.Uint64
 	truncated                      atomic.Uint64
 	skipped                        [record.NumReasons]atomic.Uint64
@@ -76,11 +81,12 @@ func newInstance(p *Process, number int, get func(key string) string) (*Instance
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Instance == "" {
-		cfg.Instance = fmt.Sprintf("%d:%s", number, c.Host())
+	name := cfg.Instance
+	if name == "" {
+		name = fmt.Sprintf("%d:%s", number, c.Host())
 	}
 	before := runtime.NumGoroutine()
-	in, err := assemble(p, cfg, c)
+	in, err := assemble(p, name, cfg, c)
 	if err != nil {
 		c.Close()
 		return nil, err
@@ -118,19 +124,19 @@ func Check(get func(key string) string) error {
 	return err
 }
 
-// assemble puts an instance together around its client, and starts it. On error
-// the client is still the caller's.
-func assemble(p *Process, cfg *Config, c client) (*Instance, error) {
+// assemble puts an instance together around its client, and starts it. name is for its
+// log lines. On error the client is still the caller's.
+func assemble(p *Process, name string, cfg *Config, c client) (*Instance, error) {
 	in := &Instance{
 		process: p,
 		cfg:     cfg,
-		log:     newLogger(p.Log, printable(cfg.Instance, 100), cfg.LogLevel),
+		log:     newLogger(p.Log, printable(name, 100), cfg.LogLevel),
 		client:  c,
 		stop:    make(chan struct{}),
+		drained: make(chan struct{}),
 		exited:  make(chan struct{}),
-		claims:  newClaims(),
 		times:   map[string]*record.Times{},
-		panics:  map[panicKey]int{},
+		panics:  map[ledger.ID]int{},
 	}
 	in.repeats = &repeats{log: in.log}
 	if err := errors.Join(makeFolder("State_Dir", cfg.StateDir), makeFolder("Dead_Letter_Dir", cfg.DeadLetterDir)); err != nil {
@@ -139,22 +145,28 @@ func assemble(p *Process, cfg *Config, c client) (*Instance, error) {
 	if err := in.openDeadLetters(); err != nil {
 		return nil, err
 	}
-	options := &record.Options{LogKey: cfg.LogKey, RestoreTimestamp: cfg.RestoreTimestamp}
-	in.readers.New = func() any { return record.NewReader(options) }
+	var err error
+	if in.id, err = p.outputID(cfg.Instance, c.Destination()); err != nil {
+		return nil, err
+	}
+	undelivered, err := in.openLedger()
+	if err != nil {
+		return nil, err
+	}
 	bounds := cfg.Batch
-	bounds.Observer = batch.Observer{Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.collect, Rejected: in.rejected, Shrunk: in.shrunk}
+	bounds.Observer = batch.Observer{Accepted: in.ledger.Done, Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.gaveUp, Rejected: in.rejected, Shrunk: in.shrunk}
 	bounds.Shrink = in.shrink
 	in.backend = batch.New(bounds, c)
-	if h := p.inherit(c.Destination(), cfg.Mode); h != nil {
-		in.goOn(h)
-	} else if cfg.StateDir != "" {
-		in.loadState()
+	for _, ev := range undelivered {
+		in.backend.Adopt(ev)
 	}
 	// Run fails for a backend that ran or was shut down before: never this one.
 	if err := in.backend.Run(in.stop); err != nil {
 		panic(err)
 	}
-	in.resume()
+	if in.dead != nil {
+		in.sendUndelivered()
+	}
 	return in, nil
 }
 
@@ -172,7 +184,8 @@ func (in *Instance) Exit() {
 	before := in.backend.Stats()
 	close(in.stop)
 	in.backend.Shutdown(drain, in.cfg.Mode == ModeBlocking || in.dead != nil || in.process.leaving.Load())
-	in.stopResumed()
+	close(in.drained)
+	in.sending.Wait()
 	in.client.Close()
 	in.repeats.flush()
 	in.logEnd(before.Pending, time.Since(start))
@@ -184,7 +197,7 @@ func (in *Instance) Exit() {
 // logEnd writes the account of the instance's life.
 func (in *Instance) logEnd(pending uint64, took time.Duration) {
 	s := in.backend.Stats()
-	waiting, evicted := in.claims.counts()
+	remembered, _ := in.ledger.Count()
 	level := slog.LevelInfo
 	text := "stopped"
 	if s.GivenUp > 0 {
@@ -209,7 +222,7 @@ func (in *Instance) logEnd(pending uint64, took time.Duration) {
 		"requests", s.Requests, "failed_requests", s.Failures,
 		"skipped_records", skipped, "invalid_utf8", in.counts.invalidUTF8.Load(),
 		"timestamps_restored", in.counts.restored.Load(), "timestamps_left_out", in.counts.leftOut.Load(), "truncated", in.counts.truncated.Load(),
-		"chunks_waiting", waiting, "chunks_forgotten", evicted)
+		"suppressed", in.counts.suppressed.Load(), "remembered", remembered)
 }
 
 // maxTags bounds the tags whose record times are remembered.

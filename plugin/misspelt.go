@@ -53,6 +53,8 @@ var elsewhere = map[string]string{
 	"drain_time": "Drain_Timeout", "shutdown_timeout": "Drain_Timeout", "exit_timeout": "Drain_Timeout", "stop_timeout": "Drain_Timeout",
 	"flush_time": "Flush_Timeout", "message_key": "Log_Key", "raw_log_key": "Log_Key", "raw_key": "Log_Key",
 	"restore_time": "Restore_Timestamp", "restore_timestamps": "Restore_Timestamp",
+	"dedup_window": "Duplicate_Window", "dedupe_window": "Duplicate_Window", "duplicates_window": "Duplicate_Window", "deduplication_window": "Duplicate_Window",
+	"state_folder": "State_Dir", "state_path": "State_Dir", "statedir": "State_Dir", "state_directory": "State_Dir",
 	"instance_name": "Instance", "instance_id": "Instance",
 	"loglevel": "Plugin_Log_Level", "plugin_loglevel": "Plugin_Log_Level", "verbosity": "Plugin_Log_Level", "debug": "Plugin_Log_Level",
 }

@@ -4,8 +4,12 @@
 package plugin
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +23,7 @@ type Process struct {
 	Version string
 	Log     io.Writer // stderr
 
-	reloading atomic.Bool // the library was registered for the instances after a reload
-	leaving   atomic.Bool // the instance that exits next makes room for another one
+	leaving atomic.Bool // the instance that exits next makes room for another one
 
 	mu        sync.Mutex
 	numbered  int
@@ -40,7 +43,6 @@ func (p *Process) Init(get func(key string) string) (*Instance, error) {
 	p.numbered++
 	p.firstExit = time.Time{}
 	p.mu.Unlock()
-	p.reloading.Store(false)
 	in, err := newInstance(p, number, get)
 	if err != nil {
 		name := get("Instance")
@@ -60,13 +62,32 @@ func (p *Process) Init(get func(key string) string) (*Instance, error) {
 	return in, nil
 }
 
-// PreRegister is told, before the library is registered, whether that is for the
-// instances after a reload: then those that are there will exit.
-func (p *Process) PreRegister(reload bool) { p.reloading.Store(reload) }
-
 // PreExit is told before each Exit whether that is because of a reload: then
 // another instance may follow.
 func (p *Process) PreExit(reload bool) { p.leaving.Store(reload) }
+
+// outputID is the ID of an output: what its files are named after, and its ledger, which
+// an instance after a reload or a restart goes on with. It comes from Instance where that
+// is set, else from the destination and the output's ordinal among those that have the
+// same.
+func (p *Process) outputID(instance, destination string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ordinal := 0; ; ordinal++ {
+		of := fmt.Sprintf("destination %q %d", destination, ordinal)
+		if instance != "" {
+			of = fmt.Sprintf("instance %q", instance)
+		}
+		sum := sha256.Sum256([]byte(of))
+		id := hex.EncodeToString(sum[:8])
+		switch {
+		case !slices.ContainsFunc(p.instances, func(in *Instance) bool { return in.id == id }):
+			return id, nil
+		case instance != "":
+			return "", fmt.Errorf("Instance %s: another output has that name: give each one of its own", printable(instance, 100))
+		}
+	}
+}
 
 // Only is the only live instance, nil if there is none or there are several.
 func (p *Process) Only() *Instance {

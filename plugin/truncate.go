@@ -7,20 +7,13 @@ import (
 	"out_k8saudit/plugin/truncate"
 )
 
-// truncated returns buf with the event that begins at start truncated, if it is
-// too large and that makes it smaller. One that is larger all the same is sent;
-// kube-apiserver drops it.
-func (in *Instance) truncated(buf []byte, start int) []byte {
-	event := buf[start:]
+// truncated returns the event made smaller, if it is too large and that is possible. One
+// that is larger all the same is sent; kube-apiserver drops it.
+func (in *Instance) truncated(event []byte) (smaller []byte, ok bool) {
 	if truncate.Size(event) <= in.cfg.TruncateAbove {
-		return buf
+		return nil, false
 	}
-	smaller, ok := truncate.Event(nil, event)
-	if !ok {
-		return buf
-	}
-	in.counts.truncated.Add(1)
-	return append(buf[:start], smaller...)
+	return truncate.Event(nil, event)
 }
 
 // shrink makes a single event smaller that was refused for its size, whatever

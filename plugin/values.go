@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"out_k8saudit/batch/webhook"
@@ -211,13 +212,26 @@ func setFolder(to *string, v string) error {
 	return nil
 }
 
-// makeFolder makes a folder that setFolder has taken, for the user alone.
+// makeFolder makes a folder that setFolder has taken, for the user alone. One that is
+// there already and that others may write to is refused: what they put there would be
+// taken for what was delivered, or sent.
 func makeFolder(key, name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := os.MkdirAll(name, 0o700); err != nil {
+	err := os.MkdirAll(name, 0o700)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(name)
+	}
+	if err != nil {
 		return fmt.Errorf("%s %q: %w", key, name, err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s %q: others than its owner may write to it: chmod go-w %q", key, name, name)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s %q: it belongs to another user: chown %d %q", key, name, os.Geteuid(), name)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func TestThePluginTakesEveryLine(t *testing.T) {
 		line = line[:len(line)-1]
 		chunk := append([]byte{0x92, 0, 0x81, 0xa3}, "log"...) // [0, {"log": line}]
 		chunk = append(binary.BigEndian.AppendUint32(append(chunk, 0xdb), uint32(len(line))), line...)
-		r.Reset(chunk, record.Position{}, nil)
+		r.Reset(chunk, nil)
 		if event, ok := r.Next(nil); !ok || string(event) != string(line) {
 			t.Fatalf("got %s of %s", event, line)
 		}

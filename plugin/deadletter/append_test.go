@@ -59,7 +59,7 @@ func TestOnlyTheFolderItselfIsMade(t *testing.T) {
 	}
 }
 
-func TestWhatIsSkippedIsTold(t *testing.T) {
+func TestASkippedRecordIsALineWithItsReasonAndLength(t *testing.T) {
 	rest := strings.Repeat("x", 64<<10)
 	for _, tt := range []struct{ raw, want string }{
 		{"a \"line\"\n<b>", `"bytes":12,"raw":"a \"line\"\n<b>"`},
@@ -272,6 +272,7 @@ func TestOnlyRegularFilesAreUsed(t *testing.T) {
 		for kind, make := range map[string]func(target, name string) error{
 			"symbolic link": os.Symlink,
 			"regular file":  func(_, name string) error { return syscall.Mkfifo(name, 0o600) },
+			"directory":     func(_, name string) error { return os.Mkdir(name, 0o700) },
 		} {
 			d := open(t, filepath.Join(t.TempDir(), "dead"))
 			target := filepath.Join(t.TempDir(), "target")
@@ -285,7 +286,7 @@ func TestOnlyRegularFilesAreUsed(t *testing.T) {
 			case skippedLog:
 				err = d.Skip(Skipped{})
 			default:
-				_, err = d.TakeUp("0f")
+				_, err = d.TakeUp(name)
 			}
 			if err == nil || !strings.Contains(err.Error(), kind) {
 				t.Errorf("%s: got %v, want a word of a %s", name, err, kind)

@@ -23,12 +23,13 @@ type Dir struct {
 type limits struct {
 	log         int64 // bytes at which rejected.log or skipped.log is rotated
 	rotated     int   // rotated files that are kept of each
-	undelivered int64 // bytes of all undelivered files of one destination
+	file        int64 // bytes of a file of undelivered events, unless one event takes more
+	undelivered int64 // bytes of all such files of one output
 	line        int   // bytes of an undelivered event: what reading it back takes in memory
 	raw         int   // bytes of a skipped record that are kept
 }
 
-var defaultLimits = limits{log: 100 << 20, rotated: 5, undelivered: 1 << 30, line: 128 << 20, raw: 64 << 10}
+var defaultLimits = limits{log: 100 << 20, rotated: 5, file: 64 << 20, undelivered: 1 << 30, line: 128 << 20, raw: 64 << 10}
 
 const (
 	rejectedLog = "rejected.log"

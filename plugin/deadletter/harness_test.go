@@ -68,12 +68,9 @@ func put(t *testing.T, d *Dir, name, text string) {
 	must(t, os.WriteFile(d.join(name), []byte(text), 0o600))
 }
 
-// takeAll reads all that is left of t.
-func takeAll(t *testing.T, taken *Taken) (events []string) {
+// readAll reads all that is left of a file that is taken up.
+func readAll(t *testing.T, taken *Taken) (events []string) {
 	t.Helper()
-	if taken == nil {
-		return nil
-	}
 	for {
 		event, err := taken.Next()
 		if err == io.EOF {
@@ -84,14 +81,44 @@ func takeAll(t *testing.T, taken *Taken) (events []string) {
 	}
 }
 
-func takeUp(t *testing.T, d *Dir, id string) *Taken {
+// takeUp takes a file up that is there and free.
+func takeUp(t *testing.T, d *Dir, name string) *Taken {
 	t.Helper()
-	taken, err := d.TakeUp(id)
+	taken, err := d.TakeUp(name)
 	must(t, err)
+	if taken == nil {
+		t.Fatalf("%s is not taken up", name)
+	}
 	return taken
 }
 
-func wantEvents(t *testing.T, got []string, want ...string) {
+// wantNotTakenUp asserts that the file is gone, or somebody's.
+func wantNotTakenUp(t *testing.T, d *Dir, name string) {
+	t.Helper()
+	if taken, err := d.TakeUp(name); taken != nil || err != nil {
+		t.Errorf("%s: TakeUp returned %v, %v, want neither", name, taken, err)
+	}
+}
+
+func undelivered(t *testing.T, d *Dir, id string) []string {
+	t.Helper()
+	names, err := d.Undelivered(id)
+	must(t, err)
+	return names
+}
+
+// undeliveredEvents reads all files of an id, and gives them back.
+func undeliveredEvents(t *testing.T, d *Dir, id string) (events []string) {
+	t.Helper()
+	for _, name := range undelivered(t, d, id) {
+		taken := takeUp(t, d, name)
+		events = append(events, readAll(t, taken)...)
+		taken.Close()
+	}
+	return events
+}
+
+func wantEqual(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -105,7 +132,7 @@ type faults struct {
 	write                      error
 }
 
-// break makes the disk fail from now on, until the faults are changed.
+// breakDisk makes the disk fail from now on, until the faults are changed.
 func breakDisk(d *Dir) *faults {
 	faults := &faults{}
 	open := d.open

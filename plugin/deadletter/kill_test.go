@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -20,9 +19,10 @@ import (
 
 // children are what a child does in the folder that it is given, until it is killed.
 var children = map[string]func(d *Dir){
-	"reject": rejectForEver,
-	"keep":   keepForEver,
-	"take":   takeAndHold,
+	"reject":   rejectForEver,
+	"keep":     keepForEver,
+	"keepHold": keepAndHold,
+	"take":     takeAndHold,
 }
 
 func TestMain(m *testing.M) {
@@ -183,6 +183,7 @@ func killAtWrite(child *exec.Cmd, out *bufio.Reader, n int) (acknowledged []stri
 
 // keepForEver keeps events without end.
 func keepForEver(d *Dir) {
+	d.limits.file = 4 << 20
 	_, err := d.Keep("0f", func(yield func([]byte) bool) {
 		for n := 0; yield(newTestEvent(fmt.Sprint(n))); n++ {
 		}
@@ -196,35 +197,85 @@ func TestAProcessThatIsKilledWhileItKeepsLeavesWhatItWrote(t *testing.T) {
 		d := open(t, filepath.Join(t.TempDir(), "dead"))
 		child, out := start(t, "keep", d.path)
 		readLine(t, out)
-		if taken := takeUp(t, d, "0f"); taken != nil {
-			t.Error("the events were taken up while they were written")
+		// What can be taken up while the child writes are the files that it has finished.
+		for _, name := range undelivered(t, d, "0f") {
+			taken, err := d.TakeUp(name)
+			must(t, err)
+			if taken != nil {
+				readAll(t, taken)
+				if n := taken.Unreadable(); n > 0 {
+					t.Errorf("%s was taken up with %d torn lines", name, n)
+				}
+				taken.Close()
+			}
 		}
-		killAtWrite(child, out, 1+rand.N(3))
+		killAtWrite(child, out, 1+rand.N(15))
 		// The lock of a process is free when it is no more.
 		_ = child.Wait()
-		taken := takeUp(t, d, "0f")
 		n := 0
-		for {
-			event, err := taken.Next()
-			if err == io.EOF {
-				break
+		names := undelivered(t, d, "0f")
+		for i, name := range names {
+			taken := takeUp(t, d, name)
+			for _, event := range readAll(t, taken) {
+				if id := checkTestEvent(t, []byte(event)); id != fmt.Sprint(n) {
+					t.Fatalf("event %s at %d", id, n)
+				}
+				n++
 			}
-			must(t, err)
-			if id := checkTestEvent(t, event); id != fmt.Sprint(n) {
-				t.Fatalf("event %s at %d", id, n)
+			if torn := taken.Unreadable(); torn > 1 || torn == 1 && i < len(names)-1 {
+				t.Errorf("file %d of %d: %d torn lines", i+1, len(names), torn)
 			}
-			n++
+			must(t, taken.Remove())
 		}
-		if n == 0 || taken.Unreadable() > 1 {
-			t.Errorf("%d events, %d unreadable lines", n, taken.Unreadable())
+		if n == 0 || len(undelivered(t, d, "0f")) > 0 {
+			t.Errorf("%d events; then there is %q", n, undelivered(t, d, "0f"))
 		}
-		taken.Close()
+		t.Logf("%d events in %d files", n, len(names))
 	}
+}
+
+// keepAndHold writes an event and finishes neither its file nor anything else.
+func keepAndHold(d *Dir) {
+	_, err := d.Keep("0f", func(yield func([]byte) bool) {
+		yield(testEvent("0", keepSize)) // is written at once
+		fmt.Println("held")
+		hold()
+	})
+	panic(err)
+}
+
+// hold waits for the kill. Nobody starts a goroutine here: the runtime would call a
+// select that nothing can end a deadlock.
+func hold() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+func TestAFileIsItsWritersUntilTheWriterIsKilled(t *testing.T) {
+	t.Parallel()
+	d := open(t, filepath.Join(t.TempDir(), "dead"))
+	child, out := start(t, "keepHold", d.path)
+	for readLine(t, out) != "held" {
+	}
+	names := undelivered(t, d, "0f")
+	if len(names) != 1 {
+		t.Fatalf("there is %q", names)
+	}
+	wantNotTakenUp(t, d, names[0])
+	kill(child)
+	taken := takeUp(t, d, names[0])
+	wantEqual(t, readAll(t, taken), string(testEvent("0", keepSize)))
+	must(t, taken.Remove())
 }
 
 // takeAndHold prints the first event.
 func takeAndHold(d *Dir) {
-	taken, err := d.TakeUp("0f")
+	names, err := d.Undelivered("0f")
+	if err != nil {
+		panic(err)
+	}
+	taken, err := d.TakeUp(names[0])
 	if err != nil {
 		panic(err)
 	}
@@ -233,26 +284,21 @@ func takeAndHold(d *Dir) {
 		panic(err)
 	}
 	fmt.Printf("%s\n", event)
-	// Nobody starts a goroutine here: the runtime would call a select that nothing can
-	// end a deadlock.
-	for {
-		time.Sleep(time.Hour)
-	}
+	hold()
 }
 
 func TestWhatAKilledProcessHadTakenIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	d := open(t, filepath.Join(t.TempDir(), "dead"))
 	keep(t, d, "0f", `{"n":1}`, `{"n":2}`)
+	name := undelivered(t, d, "0f")[0]
 	child, out := start(t, "take", d.path)
 	if got := readLine(t, out); got != `{"n":1}` {
 		t.Errorf("the child got %s", got)
 	}
-	if taken := takeUp(t, d, "0f"); taken != nil {
-		t.Error("two processes got the events")
-	}
+	wantNotTakenUp(t, d, name)
 	kill(child)
-	taken := takeUp(t, d, "0f")
-	wantEvents(t, takeAll(t, taken), `{"n":1}`, `{"n":2}`)
-	must(t, taken.Settled())
+	taken := takeUp(t, d, name)
+	wantEqual(t, readAll(t, taken), `{"n":1}`, `{"n":2}`)
+	must(t, taken.Remove())
 }

@@ -20,8 +20,8 @@ type stamped struct {
 }
 
 // stamped returns the files named PREFIX-TIME.log, the oldest first.
-func (h *held) stamped(prefix string) ([]stamped, error) {
-	entries, err := os.ReadDir(h.path)
+func (d *Dir) stamped(prefix string) ([]stamped, error) {
+	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// This file takes up undelivered events, for one owner at a time.
+// This file reads files of undelivered events, each for one owner at a time.
 
 package deadletter
 
@@ -7,135 +7,110 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
-	"os"
 )
 
-// Taken is the undelivered events of one destination. Nobody else gets them while
-// it is open, or while its process lives. It is for one goroutine.
-type Taken struct {
-	d          *Dir
-	files      []*takenFile
-	unread     []*takenFile
-	lines      *lineReader // of the first of unread; nil before its first line
-	unreadable int
-	readErr    error // the first; what follows in a file is no line's beginning
-	skipErr    error // the first of skipped.log
-}
-
-type takenFile struct {
-	file
-	name string
-	read bool // to its end
-}
-
-// TakeUp takes all undelivered events of a destination, the first kept ones first,
-// but those that are being written or that another has taken: they are for later. It
-// returns nil if there are none. The caller has to call Close in the end.
-func (d *Dir) TakeUp(id string) (*Taken, error) {
+// Undelivered returns the names of the files of undelivered events of the output id,
+// the oldest first: also of those that are being written, that somebody has taken
+// up, or that TakeUp refuses.
+func (d *Dir) Undelivered(id string) ([]string, error) {
 	prefix, err := undeliveredPrefix(id)
 	if err != nil {
 		return nil, err
 	}
-	t := &Taken{d: d}
+	files, err := d.stamped(prefix)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	return names, err
+}
+
+// Taken is a file of undelivered events while it is taken up: nobody else gets it
+// until Remove or Close, or the end of this process. It is for one goroutine.
+type Taken struct {
+	d          *Dir
+	name       string
+	f          file
+	lines      *lineReader
+	unreadable int
+	end        error // what ended the reading, nil before
+	skipErr    error // the first of skipped.log
+}
+
+// TakeUp opens a file that Undelivered returned. It returns nil and no error if the
+// file is gone, or if another goroutine or process is writing it or has taken it up.
+// Anything but a regular file is refused with an error. The caller has to call
+// Remove or Close in the end.
+func (d *Dir) TakeUp(name string) (t *Taken, err error) {
 	err = d.locked(func(h *held) error {
-		names, err := h.stamped(prefix)
+		f, err := h.open(h.join(name), 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		for _, s := range names {
-			f, err := h.open(h.join(s.name), 0)
-			if err != nil {
-				return err
-			}
-			mine, err := tryLock(f)
-			if !mine {
-				f.Close()
-				if err != nil {
-					return err
-				}
-				continue
-			}
-			t.files = append(t.files, &takenFile{file: f, name: s.name})
+		locked, err := tryLock(f)
+		if !locked {
+			f.Close()
+			return err
 		}
+		lines := &lineReader{in: bufio.NewReaderSize(f, 64<<10), limit: d.limits.line}
+		t = &Taken{d: d, name: name, f: f, lines: lines}
 		return nil
 	})
-	t.unread = t.files
-	if err != nil || len(t.files) == 0 {
-		t.Close()
-		return nil, err
-	}
-	return t, nil
+	return t, err
 }
 
-// Next returns the next event, byte for byte, until io.EOF, or until the disk fails:
-// then that error, always. The bytes are valid until the next call. A line that is no JSON object, such as one that a crash cut
-// off, is counted and put to skipped.log.
+// Next returns the next event, byte for byte from its brace to its brace, until
+// io.EOF, or until the disk fails: then that error, always. The bytes are valid until
+// the next call. A line that is no JSON object, such as one that a crash cut off, is
+// counted and put to skipped.log.
 func (t *Taken) Next() ([]byte, error) {
-	for len(t.unread) > 0 && t.readErr == nil {
-		f := t.unread[0]
-		if t.lines == nil {
-			t.lines = &lineReader{in: bufio.NewReaderSize(f, 64<<10), limit: t.d.limits.line}
-		}
+	for t.end == nil {
 		line, length, err := t.lines.next()
+		event := bytes.Trim(line, " \t\r")
+		cut := length > len(line)
 		switch {
-		case err == io.EOF:
-			f.read = true
-			t.unread, t.lines = t.unread[1:], nil
 		case err != nil:
-			t.readErr = err
-		case isEvent(line) && length == len(line):
-			return line, nil
-		case length > 0:
+			t.end = err
+		case !cut && bytes.HasPrefix(event, []byte("{")) && json.Valid(event):
+			return event, nil
+		case cut || len(event) > 0:
 			t.unreadable++
-			err := t.d.skip(Skipped{Reason: "no event in a line of " + f.name, Raw: line}, length)
+			err := t.d.skip(Skipped{Reason: "no event in a line of " + t.name, Raw: line}, length)
 			if t.skipErr == nil {
 				t.skipErr = err
 			}
 		}
 	}
-	if t.readErr != nil {
-		return nil, t.readErr
-	}
-	return nil, io.EOF
-}
-
-func isEvent(line []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("{")) && json.Valid(line)
+	return nil, t.end
 }
 
 // Unreadable is how many lines Next has left out.
 func (t *Taken) Unreadable() int { return t.unreadable }
 
-// Settled says that each event that Next returned is delivered, or kept anew. It
-// removes the files that Next has read to their end, and gives the others back as
-// Close does. After an error some of the events may be taken up again, or, if the
-// error is that of skipped.log, a line that Next left out is nowhere any more.
-func (t *Taken) Settled() error {
+// Remove deletes the file, and closes it. The caller says by it that each event that
+// Next returned has settled. It is an error if Next has not returned io.EOF, or if a
+// line that it left out could not be written to skipped.log: the file then stays.
+// After any error the file may be taken up again.
+func (t *Taken) Remove() error {
 	defer t.Close()
-	err := t.d.locked(func(h *held) error {
-		// Under the folder's lock, and before the files' own are given up: who comes
-		// next finds no file that is about to go.
-		var errs []error
-		for _, f := range t.files {
-			if !f.read {
-				continue
-			}
-			if err := os.Remove(h.join(f.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
-		}
-		return errors.Join(append(errs, h.folder.Sync())...)
-	})
-	return errors.Join(err, t.skipErr)
+	if t.end != io.EOF {
+		return fmt.Errorf("%s is not removed: it was not read to its end", t.name)
+	}
+	if t.skipErr != nil {
+		return fmt.Errorf("%s is not removed: a line that is no event could not be written to %s: %w", t.name, skippedLog, t.skipErr)
+	}
+	return t.d.remove(t.name)
 }
 
-// Close gives back what is not settled: the next TakeUp gets all of it, also what
-// Next has returned. It may be called again, and after Settled.
+// Close gives the file back unchanged: who takes it up next gets all of it. It may be
+// called again, and after Remove.
 func (t *Taken) Close() {
-	for _, f := range t.files {
-		f.Close()
-	}
-	t.files, t.unread, t.lines = nil, nil, nil
+	t.f.Close()
+	t.end = fs.ErrClosed
 }

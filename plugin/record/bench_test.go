@@ -85,7 +85,7 @@ func parsed(t testing.TB, d *json.Decoder) any {
 func walkOver(b *testing.B, chunk []byte) func() int {
 	r, times, dst := NewReader(&restoring), new(Times), make([]byte, 0, 4<<20)
 	return func() int {
-		r.Reset(chunk, Position{}, times)
+		r.Reset(chunk, times)
 		out := dst
 		for ok := true; ok; {
 			if len(out) > 1<<20 {

@@ -50,7 +50,7 @@ func auditLines(t testing.TB) (lines []string) {
 
 func TestRawLinesArriveByteForByte(t *testing.T) {
 	lines := auditLines(t)
-	w := walk(t, NewReader(&restoring), readData(t, "tail-raw.msgpack"), Position{}, nil)
+	w := walk(t, NewReader(&restoring), readData(t, "tail-raw.msgpack"), nil)
 	if !slices.Equal(w.events, lines) {
 		t.Fatalf("%d events are not the %d lines of the log", len(w.events), len(lines))
 	}
@@ -100,7 +100,7 @@ func tree(t *testing.T, text string) any {
 
 func TestParsedEventsEqualTheirLines(t *testing.T) {
 	lines := auditLines(t)
-	w := walk(t, NewReader(&restoring), readData(t, "tail-parsed.msgpack"), Position{}, nil)
+	w := walk(t, NewReader(&restoring), readData(t, "tail-parsed.msgpack"), nil)
 	if len(w.events) != len(lines) {
 		t.Fatalf("%d events of %d lines", len(w.events), len(lines))
 	}
@@ -115,7 +115,7 @@ func TestParsedEventsEqualTheirLines(t *testing.T) {
 }
 
 func TestEventListOfTheHTTPInputIsItsItems(t *testing.T) {
-	w := walk(t, NewReader(&restoring), readData(t, "http-eventlist.msgpack"), Position{}, nil)
+	w := walk(t, NewReader(&restoring), readData(t, "http-eventlist.msgpack"), nil)
 	lines := map[string]any{}
 	for _, l := range auditLines(t) {
 		v := tree(t, l).(map[string]any)
@@ -141,7 +141,7 @@ func TestEventListOfTheHTTPInputIsItsItems(t *testing.T) {
 
 func TestMixedShapes(t *testing.T) {
 	// None of the four is a whole audit event: the lines lack a stage.
-	w := walk(t, NewReader(&restoring), readData(t, "mixed-shapes.msgpack"), Position{}, nil)
+	w := walk(t, NewReader(&restoring), readData(t, "mixed-shapes.msgpack"), nil)
 	if want := []Reason{LineNotAuditEvent, NotAuditEvent, NotJSON, NotJSON}; !slices.Equal(w.skips, want) || w.events != nil {
 		t.Errorf("skipped %v, want %v; events %q", w.skips, want, w.events)
 	}
@@ -154,20 +154,17 @@ func TestDataAgreesWithTheReference(t *testing.T) {
 	}
 }
 
-func TestDataResumesAtEveryPosition(t *testing.T) {
-	for _, name := range chunkFiles {
-		// Every position would be quadratic in the chunk.
-		resumes(t, &restoring, readData(t, name), new(Times), 101)
-	}
-}
-
 func TestDataCutAnywhereKeepsTheEventsBeforeTheCut(t *testing.T) {
 	chunk := readData(t, "tail-parsed.msgpack")
 	r := NewReader(&logKey)
-	whole := walk(t, r, chunk, Position{}, nil)
+	whole := walk(t, r, chunk, nil)
 	for n := 0; n < 5000; n += 7 {
-		w := walk(t, r, chunk[:n], Position{}, nil)
-		if !slices.Equal(w.events, whole.events[:len(w.events)]) || whole.pos[len(w.events)].Offset()+w.stats.BrokenBytes != n {
+		w := walk(t, r, chunk[:n], nil)
+		end := 0 // of the last event
+		if k := len(w.events); k > 0 {
+			end = whole.ends[k-1]
+		}
+		if !slices.Equal(w.events, whole.events[:len(w.events)]) || end+w.stats.BrokenBytes != n {
 			t.Fatalf("cut at %d: %d events, %d bytes broken", n, len(w.events), w.stats.BrokenBytes)
 		}
 	}
@@ -178,9 +175,10 @@ func TestWalkHardlyAllocates(t *testing.T) {
 		chunk := readData(t, name)
 		r, times, dst := NewReader(&restoring), new(Times), make([]byte, 0, 1<<20)
 		over := func() {
-			r.Reset(chunk, Position{}, times)
+			r.Reset(chunk, times)
 			for ok := true; ok; {
 				_, ok = r.Next(dst)
+				_ = r.Last()
 			}
 		}
 		for range 20 { // until it knows them

@@ -20,7 +20,11 @@
 // the same double. In both, each byte that is not UTF-8 becomes U+FFFD, as
 // encoding/json decodes it, and the event is counted.
 //
-// Everything else is skipped and counted by Reason, and the walk goes on behind
+// A walk always begins at the chunk's start. It gives the same events as the one
+// before, but for restored timestamps, which depend on what was learnt of the
+// tag's record times. Event says by what an event is recognised all the same.
+//
+// Everything else is skipped and counted by Reason, and the walk goes on after
 // it. Lengths in a chunk are believed only as far as there are bytes; nothing
 // is allocated on a declared size; no call recurses.
 //

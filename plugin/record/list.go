@@ -4,46 +4,38 @@ package record
 
 // list is the EventList that the walk is in.
 type list struct {
-	open bool
-	line []byte // that holds the list; nil for msgpack
-	next int    // index of the next item: in line, or in the chunk
-	left int    // items left, in msgpack
-	end  int    // of the record in the chunk
-}
-
-// behindItem returns the index of the item, or closing bracket, behind the item
-// that ends at i.
-func behindItem(line []byte, i int) int {
-	i = next(line, i)
-	if line[i] == ',' {
-		i = next(line, i+1)
-	}
-	return i
+	open   bool
+	offset int    // of the record that holds it
+	item   int    // index of the next item in the list
+	line   []byte // that holds the list; nil for msgpack
+	next   int    // index of the next item in line, or in the chunk
+	left   int    // items left, in msgpack
 }
 
 // mapItem reads the next item of the open list in msgpack.
 func (r *Reader) mapItem(dst []byte) ([]byte, progress) {
 	l := &r.list
 	if l.left == 0 {
-		return dst, r.closeList()
+		r.list = list{}
+		return dst, skipped
 	}
 	if r.beforeRecord != nil {
-		r.beforeRecord(r.pos.offset, r.pos.item)
+		r.beforeRecord(l.offset, l.item)
 	}
 	var f fields
-	r.convert.replaced = false
 	from := l.next
+	r.convert.replaced = false
 	out, to, reason := r.convert.event(dst, r.chunk, from, &f, false, "")
 	if reason == none && !f.isEvent() {
 		reason = f.refusal(NotAuditEvent)
 	}
-	after := place{r.pos.offset, r.pos.item + 1}
-	if reason == none {
-		l.next, l.left = to, l.left-1
-		return r.take(out, after), taken
+	if reason != none {
+		r.refuseItem(reason, skip(r.chunk, from, 1))
+		return out[:len(dst)], skipped
 	}
-	l.next, l.left = skip(r.chunk, from, 1), l.left-1
-	return out[:len(dst)], r.refuse(reason, r.pos.item, r.chunk[from:l.next], nil, after)
+	r.advance(to)
+	r.appended(Event{Source: r.source(from, to)})
+	return out, taken
 }
 
 // lineItem reads the next item of the open list in a raw line. The whole line
@@ -51,10 +43,11 @@ func (r *Reader) mapItem(dst []byte) ([]byte, progress) {
 func (r *Reader) lineItem(dst []byte) ([]byte, progress) {
 	l := &r.list
 	if l.line[l.next] == ']' {
-		return dst, r.closeList()
+		r.list = list{}
+		return dst, skipped
 	}
 	if r.beforeRecord != nil {
-		r.beforeRecord(r.pos.offset, r.pos.item)
+		r.beforeRecord(l.offset, l.item)
 	}
 	var f fields
 	r.check.invalid = false
@@ -66,17 +59,33 @@ func (r *Reader) lineItem(dst []byte) ([]byte, progress) {
 	} else {
 		to = r.check.value(l.line, from, 0)
 	}
-	item, after := l.line[from:to], place{r.pos.offset, r.pos.item + 1}
-	l.next = behindItem(l.line, to)
-	if f.isEvent() {
-		return r.take(r.copyLine(dst, item), after), taken
+	if !f.isEvent() {
+		r.refuseItem(reason, to)
+		return dst, skipped
 	}
-	return dst, r.refuse(reason, r.pos.item, item, nil, after)
+	out := r.copyLine(dst, l.line[from:to])
+	r.advance(to)
+	return out, taken
 }
 
-func (r *Reader) closeList() progress {
-	after := place{r.list.end, 0}
-	r.list = list{}
-	r.moveTo(after)
-	return skipped
+// refuseItem skips the next item of the open list, which ends at to.
+func (r *Reader) refuseItem(why Reason, to int) {
+	l := &r.list
+	raw := r.chunk
+	if l.line != nil {
+		raw = l.line
+	}
+	r.report(Skip{Reason: why, Offset: l.offset, Item: l.item, Raw: raw[l.next:to]})
+	r.advance(to)
+}
+
+// advance goes on after the item that ends at to.
+func (r *Reader) advance(to int) {
+	l := &r.list
+	l.item++
+	if l.line == nil {
+		l.next, l.left = to, l.left-1
+	} else if l.next = next(l.line, to); l.line[l.next] == ',' {
+		l.next = next(l.line, l.next+1)
+	}
 }

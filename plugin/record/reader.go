@@ -10,58 +10,49 @@ type Options struct {
 	RestoreTimestamp bool   // Restore_Timestamp: see Times
 }
 
-// Position is a place in a chunk from which the walk can be taken up: the next
-// event not yet taken. It also says how far skipped records, replaced bytes and
-// the like have been counted already, so that nothing is counted or reported
-// twice by a walk resumed from before. The zero value is the start of a chunk.
-// Positions are comparable, and hold only for the bytes that they came from.
-type Position struct {
-	place
-	counted place
-}
-
-// place is the offset of a record and the index in its EventList.
-type place struct{ offset, item int }
-
-func (p place) before(q place) bool {
-	return p.offset < q.offset || p.offset == q.offset && p.item < q.item
-}
-
-// Offset is where the record begins in the chunk, in bytes.
-func (p Position) Offset() int { return p.offset }
-
-// Item is the index of the event in the record's EventList, or 0.
-func (p Position) Item() int { return p.item }
-
-// CountedTo is p with what was counted on the way to later marked as counted:
-// for taking up a walk at p after it went on to later.
-func (p Position) CountedTo(later Position) Position {
-	if p.counted.before(later.counted) {
-		p.counted = later.counted
-	}
-	return p
+// Event describes an event besides its JSON. An event is recognised by its Source, or
+// without one by its JSON less the closing brace and what was Restored, and by its Time.
+// They are the same each time that the record is read, whatever was learnt meanwhile, and
+// not the same for events that differ.
+type Event struct {
+	// Source is what the event was read from, if bytes of it that are not UTF-8
+	// were replaced: the text of the event in the raw line, or the msgpack of its
+	// map. Otherwise nil: then the event's JSON is all that was read. It views the
+	// chunk.
+	Source []byte
+	// Restored is the number of bytes that the restored timestamp takes at the end
+	// of the JSON, before the closing brace; 0 if none was restored.
+	Restored int
+	// Time is the record's time as its eight bytes (seconds<<32 | nanoseconds) if
+	// the record's own map is the event and lacks exactly one of its two
+	// timestamps, which Fluent Bit's parser may have taken as the record's time; 0
+	// otherwise, and if the time is not known. It does not depend on whether the
+	// timestamp was restored, on Options.RestoreTimestamp, or on the Times.
+	Time uint64
+	// LeftOut says that such an event did not get its timestamp back although
+	// Options.RestoreTimestamp is set.
+	LeftOut bool
 }
 
 // Reader walks one chunk at a time. It is for one goroutine at a time and never
 // blocks. It views the chunk in place and keeps it until the next Reset, which
-// may be Reset(nil, Position{}, nil).
+// may be Reset(nil, nil).
 type Reader struct {
-	// OnSkip, if set, is called by Next for each record and item skipped, once
-	// for each place in the chunk even if the walk is resumed. The slices in s
-	// are valid during the call only.
+	// OnSkip, if set, is called by Next for each record and item skipped, in each
+	// walk. The slices in s are valid during the call only.
 	OnSkip func(s Skip)
 
-	opt   Options
-	chunk []byte
-	times *Times
-	own   Times // when the caller keeps none
-	day   day
-	pos   Position
-	last  Position
-	list  list
-	stats Stats
-	skip  Skip // for OnSkip, as soon as step is over
-	ahead bool // the rest of the chunk has been looked through for times
+	opt    Options
+	chunk  []byte
+	times  *Times
+	own    Times // when the caller keeps none
+	day    day
+	offset int  // of the next record in the chunk
+	list   list // of the record before, as long as it is open
+	last   Event
+	stats  Stats
+	skip   Skip // for OnSkip, as soon as step is over
+	ahead  bool // the rest of the chunk has been looked through for times
 
 	within bool // see NextWithin
 
@@ -75,28 +66,21 @@ type Reader struct {
 // NewReader returns a Reader without a chunk. It keeps a copy of opt.
 func NewReader(opt *Options) *Reader { return &Reader{opt: *opt} }
 
-// Reset begins to walk chunk from at, and sets Stats to zero. The chunk must
-// not change until the walk is over. times is that of the chunk's tag; nil
+// Reset begins to walk chunk from its start, and sets Stats to zero. The chunk
+// must not change until the walk is over. times is that of the chunk's tag; nil
 // forgets what record times are like with the next Reset.
-func (r *Reader) Reset(chunk []byte, at Position, times *Times) {
+func (r *Reader) Reset(chunk []byte, times *Times) {
 	if times == nil {
 		r.own.seen.Store(0)
 		times = &r.own
 	}
-	if at.counted.before(at.place) {
-		at.counted = at.place
-	}
-	r.chunk, r.times, r.pos, r.last = chunk, times, at, at
+	r.chunk, r.times, r.offset, r.last = chunk, times, 0, Event{}
 	r.list, r.stats, r.skip, r.ahead = list{}, Stats{}, Skip{}, false
 }
 
-// Position is that of the event that the next Next returns, or of what is
-// skipped before it.
-func (r *Reader) Position() Position { return r.pos }
-
-// LastPosition is that of the event that the last Next returned, for reading it
-// again later; nothing is counted again then.
-func (r *Reader) LastPosition() Position { return r.last.CountedTo(r.pos) }
+// Last describes the event that the last Next or NextWithin appended. It is the
+// zero Event before the first one.
+func (r *Reader) Last() Event { return r.last }
 
 // Stats are the counts since Reset.
 func (r *Reader) Stats() Stats { return r.stats }
@@ -158,26 +142,25 @@ func (r *Reader) step(dst []byte) (out []byte, got progress) {
 			r.afterPanic(p, debug.Stack())
 		}
 	}()
-	if r.pos.offset >= len(r.chunk) {
-		return dst, exhausted
-	}
-	if !r.list.open {
+	switch {
+	case r.list.open && r.list.line == nil:
+		return r.mapItem(dst)
+	case r.list.open:
+		return r.lineItem(dst)
+	case r.offset < len(r.chunk):
 		return r.record(dst)
 	}
-	if r.list.line == nil {
-		return r.mapItem(dst)
-	}
-	return r.lineItem(dst)
+	return dst, exhausted
 }
 
-// record reads the record at r.pos.
+// record reads the record at r.offset.
 func (r *Reader) record(dst []byte) ([]byte, progress) {
-	at := r.pos.offset
+	at := r.offset
 	if r.beforeRecord != nil {
 		r.beforeRecord(at, -1)
 	}
 	rt, body, isRecord := r.header(at)
-	if isRecord && !rt.isGroupMarker() && r.pos.item == 0 {
+	if isRecord && !rt.isGroupMarker() {
 		if line, end, ok := r.onlyLine(body); ok {
 			if r.within && len(line) > cap(dst)-len(dst) {
 				return dst, noRoom
@@ -190,7 +173,7 @@ func (r *Reader) record(dst []byte) ([]byte, progress) {
 		r.convert.replaced = false
 		out, next, reason := r.convert.event(dst, r.chunk, body, &f, true, r.opt.LogKey)
 		if reason == none && f.isEvent() {
-			return r.eventRecord(out, &f, rt, next), taken
+			return r.eventRecord(out, &f, rt, body, next), taken
 		}
 		dst = out[:len(dst)]
 	}
@@ -199,20 +182,18 @@ func (r *Reader) record(dst []byte) ([]byte, progress) {
 	case end < 0:
 		return dst, r.abandon()
 	case !isRecord:
-		return dst, r.refuse(NotRecord, -1, r.chunk[at:end], nil, place{end, 0})
+		return dst, r.refuse(NotRecord, nil, end)
 	case rt.isGroupMarker():
-		r.pos.place = place{end, 0}
-		r.pos = r.pos.CountedTo(Position{counted: r.pos.place})
+		r.offset = end
 		return dst, skipped
 	}
 	return r.odd(dst, rt, body, end)
 }
 
-// odd reads the record at r.pos, which is none of the usual: it may hold a raw
+// odd reads the record at r.offset, which is none of the usual: it may hold a raw
 // line, a list, or an event with something that event tripped over.
 func (r *Reader) odd(dst []byte, rt recordTime, body, end int) ([]byte, progress) {
-	b, raw := r.chunk, r.chunk[r.pos.offset:end]
-	after := place{end, 0}
+	b := r.chunk
 	var f fields
 	scan(b, body, &f, r.opt.LogKey)
 	under := false // Log_Key
@@ -231,27 +212,26 @@ func (r *Reader) odd(dst []byte, rt recordTime, body, end int) ([]byte, progress
 	case f.isEvent():
 		f = fields{}
 		r.convert.replaced = false
-		out, _, reason := r.convert.event(dst, b, body, &f, false, "")
+		out, next, reason := r.convert.event(dst, b, body, &f, false, "")
 		if reason != none {
-			return out[:len(dst)], r.refuse(reason, -1, raw, nil, after)
+			return out[:len(dst)], r.refuse(reason, nil, end)
 		}
 		if under {
-			return r.take(out, after), taken
+			r.moveTo(end)
+			r.appended(Event{Source: r.source(body, next)})
+			return out, taken
 		}
-		return r.eventRecord(out, &f, rt, end), taken
+		return r.eventRecord(out, &f, rt, body, end), taken
 	case f.isList():
 		_, n, first := head(b, f.items)
-		r.list = list{open: true, next: first, left: n, end: end}
-		for range min(r.pos.item, n) {
-			r.list.next = skip(b, r.list.next, 1)
-			r.list.left--
-		}
+		r.list = list{open: true, offset: r.offset, next: first, left: n}
+		r.moveTo(end)
 		return dst, skipped
 	}
-	return dst, r.refuse(f.refusal(NotAuditEvent), -1, raw, nil, after)
+	return dst, r.refuse(f.refusal(NotAuditEvent), nil, end)
 }
 
-// line reads the raw line of the record at r.pos.
+// line reads the raw line of the record at r.offset.
 func (r *Reader) line(dst, line []byte, end int) ([]byte, progress) {
 	var f fields
 	from, to, object, reason := r.check.line(line, &f)
@@ -260,20 +240,17 @@ func (r *Reader) line(dst, line []byte, end int) ([]byte, progress) {
 	case !object:
 		reason = LineNotAuditEvent
 	case f.isEvent():
-		return r.take(r.copyLine(dst, line[from:to]), place{end, 0}), taken
+		out := r.copyLine(dst, line[from:to])
+		r.moveTo(end)
+		return out, taken
 	case f.isList():
-		r.list = list{open: true, line: line, next: next(line, f.items+1), end: end}
-		for range r.pos.item {
-			if line[r.list.next] == ']' {
-				break
-			}
-			r.list.next = behindItem(line, r.check.value(line, r.list.next, 0))
-		}
+		r.list = list{open: true, offset: r.offset, line: line, next: next(line, f.items+1)}
+		r.moveTo(end)
 		return dst, skipped
 	default:
 		reason = f.refusal(LineNotAuditEvent)
 	}
-	return dst, r.refuse(reason, -1, r.chunk[r.pos.offset:end], line, place{end, 0})
+	return dst, r.refuse(reason, line, end)
 }
 
 // onlyLine returns the raw line of the map at body that holds nothing else, as of
@@ -292,11 +269,14 @@ func (r *Reader) onlyLine(body int) (line []byte, end int, ok bool) {
 
 // copyLine appends a checked event.
 func (r *Reader) copyLine(dst, text []byte) []byte {
-	r.convert.replaced = r.check.invalid
+	var e Event
 	if r.check.invalid {
-		return appendReplaced(dst, text)
+		dst, e.Source = appendReplaced(dst, text), text
+	} else {
+		dst = append(dst, text...)
 	}
-	return append(dst, text...)
+	r.appended(e)
+	return dst
 }
 
 // usual is where the metadata begins in a record as Fluent Bit's inputs write it.
@@ -345,62 +325,69 @@ func (r *Reader) header(at int) (rt recordTime, body int, isRecord bool) {
 	return rt, i, c == mapping
 }
 
-// moveTo makes after the place to go on, and tells whether what lies before it
-// is counted for the first time.
-func (r *Reader) moveTo(after place) (fresh bool) {
-	fresh = !r.pos.place.before(r.pos.counted)
-	if fresh {
-		if r.pos.item == 0 {
-			r.stats.Records++
-		}
-		r.pos.counted = after
-	}
-	r.pos.place = after
-	return fresh
+// moveTo counts the record at r.offset, which ends at end, and goes on there.
+func (r *Reader) moveTo(end int) {
+	r.stats.Records++
+	r.offset = end
 }
 
-// take counts the event that out ends with.
-func (r *Reader) take(out []byte, after place) []byte {
-	r.last = r.pos
-	if r.moveTo(after) {
-		r.stats.Events++
-		if r.convert.replaced {
-			r.stats.InvalidUTF8++
+// appended counts the event that was appended.
+func (r *Reader) appended(e Event) {
+	r.last = e
+	r.stats.Events++
+	if e.Source != nil {
+		r.stats.InvalidUTF8++
+	}
+}
+
+// source is the Source of the event that the map at chunk[from:to] was just converted to.
+func (r *Reader) source(from, to int) []byte {
+	if r.convert.replaced {
+		return r.chunk[from:to]
+	}
+	return nil
+}
+
+// eventRecord finishes the event that is the record's own map, from body to end, and
+// puts back the timestamp that it may lack.
+func (r *Reader) eventRecord(out []byte, f *fields, rt recordTime, body, end int) []byte {
+	e := Event{Source: r.source(body, end)}
+	if f.lacksOneTimestamp() {
+		e.Time = rt.bytes()
+		if r.opt.RestoreTimestamp {
+			n := len(out)
+			out = r.restore(out, f, rt)
+			e.Restored = len(out) - n
+			e.LeftOut = e.Restored == 0
 		}
 	}
+	r.moveTo(end)
+	r.appended(e)
 	return out
 }
 
-// eventRecord takes the event that was the record's own map, and puts back the
-// timestamp that it may lack.
-func (r *Reader) eventRecord(out []byte, f *fields, rt recordTime, end int) []byte {
-	fresh := !r.pos.place.before(r.pos.counted)
-	if !r.opt.RestoreTimestamp || !f.lacksOneTimestamp() {
-		return r.take(out, place{end, 0})
-	}
+// restore puts back the one timestamp that the event at the end of out lacks, if that is
+// certain.
+func (r *Reader) restore(out []byte, f *fields, rt recordTime) []byte {
 	if r.times.seen.Load() == 0 && !r.ahead {
 		r.lookAhead()
 	}
 	r.times.learn(rt)
 	key, us, ok := f.missingTimestamp(rt, r.times, &r.day)
-	if ok {
-		out = append(r.day.appendTimestamp(out[:len(out)-1], key, us), '}')
-	}
-	switch {
-	case !fresh:
-	case ok:
-		r.stats.TimestampsRestored++
-	default:
+	if !ok {
 		r.stats.TimestampsLeftOut++
+		return out
 	}
-	return r.take(out, place{end, 0})
+	out = append(r.day.appendTimestamp(out[:len(out)-1], key, us), '}')
+	r.stats.TimestampsRestored++
+	return out
 }
 
 // lookAhead learns from the times of the rest of the chunk, once: of a tag that
 // is new, the first record alone does not say what its times are like.
 func (r *Reader) lookAhead() {
 	r.ahead = true
-	for at := r.pos.offset; at < len(r.chunk); {
+	for at := r.offset; at < len(r.chunk); {
 		end := skip(r.chunk, at, 1)
 		if end < 0 {
 			return
@@ -416,27 +403,22 @@ func (r *Reader) lookAhead() {
 	}
 }
 
-// refuse counts and reports what is skipped, and goes on at after.
-func (r *Reader) refuse(why Reason, item int, raw, line []byte, after place) progress {
-	r.report(Skip{Reason: why, Offset: r.pos.offset, Item: item, Raw: raw, Line: line}, after)
+// refuse skips the record at r.offset, which ends at end.
+func (r *Reader) refuse(why Reason, line []byte, end int) progress {
+	r.report(Skip{Reason: why, Offset: r.offset, Item: -1, Raw: r.chunk[r.offset:end], Line: line})
+	r.moveTo(end)
 	return skipped
 }
 
-func (r *Reader) report(s Skip, after place) {
-	if !r.moveTo(after) {
-		return
-	}
+func (r *Reader) report(s Skip) {
 	r.stats.Skipped[s.Reason]++
 	r.skip = s
 }
 
 // abandon gives up the rest of the chunk, which is not msgpack.
 func (r *Reader) abandon() progress {
-	rest := r.chunk[r.pos.offset:]
-	if !r.pos.place.before(r.pos.counted) {
-		r.stats.BrokenBytes += len(rest)
-		r.stats.Records-- // moveTo counts it
-	}
-	r.refuse(Broken, -1, rest, nil, place{len(r.chunk), 0})
+	r.stats.BrokenBytes = len(r.chunk) - r.offset
+	r.refuse(Broken, nil, len(r.chunk))
+	r.stats.Records-- // refuse counts it
 	return exhausted
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +14,13 @@ import (
 // a new one does.
 func readsAlike(t *testing.T, knowing *Reader, chunk []byte) {
 	t.Helper()
-	want := walk(t, NewReader(&restoring), chunk, Position{}, nil)
-	got := walk(t, knowing, chunk, Position{}, nil)
+	want := walk(t, NewReader(&restoring), chunk, nil)
+	got := walk(t, knowing, chunk, nil)
 	if !slices.Equal(got.events, want.events) {
 		t.Fatalf("of %q\n got %q\nwant %q", chunk, got.events, want.events)
+	}
+	if !reflect.DeepEqual(got.last, want.last) {
+		t.Fatalf("of %q: the events are\n%+v, want\n%+v", chunk, got.last, want.last)
 	}
 	if !slices.Equal(got.skips, want.skips) || got.stats != want.stats {
 		t.Fatalf("of %q: skipped %v, %+v, want %v, %+v", chunk, got.skips, got.stats, want.skips, want.stats)
@@ -28,7 +32,7 @@ func readsAlike(t *testing.T, knowing *Reader, chunk []byte) {
 func known(t testing.TB, chunk []byte) *Reader {
 	r := NewReader(&restoring)
 	for range 2*firstStreak + 5 {
-		walk(t, r, chunk, Position{}, nil)
+		walk(t, r, chunk, nil)
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -253,9 +254,18 @@ func refForm(get func(string) (any, bool)) (isEvent, isList bool) {
 	return isEvent, kind == "EventList" && isArray
 }
 
+// refEvent is an event and what there is to say of it.
+type refEvent struct {
+	read     string // as it was read
+	restored string // with the timestamp put back, if it was
+	source   any    // if bytes were replaced: the text (string) or the map (refMap)
+	time     uint64
+	leftOut  bool
+}
+
 // refWalk returns the events of a chunk and how many records, items and broken
 // rests are skipped. seen is what is known of the tag's times.
-func refWalk(chunk []byte, opt Options, seen uint32) (events []string, skipped int) {
+func refWalk(chunk []byte, opt Options, seen uint32) (events []refEvent, skipped int) {
 	for len(chunk) > 0 {
 		v, rest, err := refDecode(chunk)
 		if err != nil {
@@ -290,14 +300,27 @@ func refWalk(chunk []byte, opt Options, seen uint32) (events []string, skipped i
 				skipped++
 				return
 			}
-			events = append(events, w.String())
+			e := refEvent{read: w.String(), restored: w.String()}
+			if !refIsUTF8(m) {
+				e.source = m
+			}
+			events = append(events, e)
 		}
 		switch {
 		case isEvent:
 			n := len(events)
 			add(body)
-			if len(events) > n && top && known && opt.RestoreTimestamp && seen == seenFraction {
-				events[n] = refRestore(events[n], body, sec, nsec)
+			_, hasStage := body.get("stageTimestamp")
+			_, hasRequest := body.get("requestReceivedTimestamp")
+			if len(events) > n && top && hasStage != hasRequest {
+				e := &events[n]
+				if known {
+					e.time = uint64(sec)*(1<<32) + uint64(nsec)
+				}
+				if known && opt.RestoreTimestamp && seen == seenFraction {
+					e.restored = refRestore(e.read, body, sec, nsec)
+				}
+				e.leftOut = opt.RestoreTimestamp && e.restored == e.read
 			}
 		case isList:
 			list, _ := body.get("items")
@@ -360,15 +383,28 @@ func refRestore(text string, body refMap, sec, nsec uint32) string {
 	return text[:len(text)-1] + `,"` + key + `":"` + put.Format("2006-01-02T15:04:05.000000Z") + `"}`
 }
 
-// refValid is encoding/json's word for a raw line.
-func refLine(text []byte) (events []string, skipped int) {
+// refIsUTF8 says whether all keys and strings in v are UTF-8.
+func refIsUTF8(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return utf8.ValidString(v)
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !refIsUTF8(e) })
+	case refMap:
+		return !slices.ContainsFunc(v, func(p refPair) bool { return !refIsUTF8(p.key) || !refIsUTF8(p.value) })
+	}
+	return true
+}
+
+// refLine is encoding/json's word for a raw line.
+func refLine(text []byte) (events []refEvent, skipped int) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil || object == nil {
 		return nil, 1
 	}
 	isEvent, isList := refForm(refGet(object))
 	if isEvent {
-		return []string{refReplace(bytes.Trim(text, " \t\r\n"))}, 0
+		return []refEvent{refReplace(bytes.Trim(text, " \t\r\n"))}, 0
 	}
 	if !isList {
 		return nil, 1
@@ -378,11 +414,11 @@ func refLine(text []byte) (events []string, skipped int) {
 		return nil, 1
 	}
 	for _, item := range list {
-		es, n := []string(nil), 1
+		es, n := []refEvent(nil), 1
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(item, &fields) == nil {
 			if is, _ := refForm(refGet(fields)); is {
-				es, n = []string{refReplace(item)}, 0
+				es, n = []refEvent{refReplace(item)}, 0
 			}
 		}
 		events, skipped = append(events, es...), skipped+n
@@ -408,7 +444,7 @@ func refGet(object map[string]json.RawMessage) func(string) (any, bool) {
 	}
 }
 
-func refReplace(text []byte) string {
+func refReplace(text []byte) (e refEvent) {
 	var w strings.Builder
 	for _, r := range string(text) {
 		w.WriteRune(r)
@@ -416,5 +452,9 @@ func refReplace(text []byte) string {
 	if !utf8.ValidString(w.String()) {
 		panic("reference wrote invalid UTF-8")
 	}
-	return w.String()
+	e.read, e.restored = w.String(), w.String()
+	if !utf8.Valid(text) {
+		e.source = string(text)
+	}
+	return e
 }

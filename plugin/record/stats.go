@@ -44,8 +44,7 @@ func (r Reason) String() string {
 	return "unknown reason"
 }
 
-// Stats counts what a Reader met since Reset. A record that a Position marks as
-// counted already is not counted again, so the Stats of resumed walks add up.
+// Stats counts what a Reader met since Reset.
 type Stats struct {
 	Events  int // returned by Next
 	Records int // top-level values; group markers and the Broken rest are none

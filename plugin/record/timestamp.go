@@ -62,6 +62,14 @@ func timeOf(b []byte) (t recordTime) {
 	return t
 }
 
+// bytes is the time as its eight bytes, 0 if it is not known.
+func (t recordTime) bytes() uint64 {
+	if !t.known {
+		return 0
+	}
+	return uint64(t.sec)<<32 | uint64(t.nsec)
+}
+
 // isGroupMarker tells the records with which Fluent Bit opens and closes a
 // group (flb_log_event.h: FLB_LOG_EVENT_GROUP_START, FLB_LOG_EVENT_GROUP_END)
 // from log records: their seconds, as a signed number, are -1 and -2.

@@ -21,7 +21,7 @@ func half(request any) pairs { return ev("a", "requestReceivedTimestamp", reques
 // none, and the counts.
 func restored(t *testing.T, times *Times, chunk []byte) (got []string, s Stats) {
 	t.Helper()
-	w := walk(t, NewReader(&restoring), chunk, Position{}, times)
+	w := walk(t, NewReader(&restoring), chunk, times)
 	for _, e := range w.events {
 		_, v, _ := strings.Cut(e, `,"stageTimestamp":"`)
 		got = append(got, strings.TrimSuffix(v, `"}`))
@@ -76,7 +76,7 @@ func TestMissingTimestampComesBackFromTheRecordsTime(t *testing.T) {
 func TestMissingRequestTimestampComesBack(t *testing.T) {
 	e := ev("a", "stageTimestamp", request)
 	chunk := pack(recAt(at(base, 99999000), e), recAt(at(base, 100001000), e))
-	w := walk(t, NewReader(&restoring), chunk, Position{}, nil)
+	w := walk(t, NewReader(&restoring), chunk, nil)
 	if got, want := w.events[0], line("a", `"stageTimestamp":"`+request+`"`, `"requestReceivedTimestamp":"2026-01-02T03:04:05.099999Z"`); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -193,7 +193,7 @@ func TestNextGrowsDstAndKeepsWhatItHolds(t *testing.T) {
 	want := []string{line("a", `"x":"`+strings.Repeat(`\u0001`, 1000)+`"`), line("b")}
 	for spare := range 300 {
 		r := NewReader(&logKey)
-		r.Reset(chunk, Position{}, nil)
+		r.Reset(chunk, nil)
 		dst := append(make([]byte, 0, 4+spare), "head"...)
 		for i := range want {
 			var ok bool
@@ -210,7 +210,7 @@ func TestNextGrowsDstAndKeepsWhatItHolds(t *testing.T) {
 func TestNothingReturnedPointsIntoTheChunk(t *testing.T) {
 	chunk := pack(rec(ev("a")), rec(pairs{"log", line("b")}))
 	r := NewReader(&logKey)
-	r.Reset(chunk, Position{}, nil)
+	r.Reset(chunk, nil)
 	a, _ := r.Next(nil)
 	b, _ := r.Next(nil)
 	for i := range chunk {

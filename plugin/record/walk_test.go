@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,19 +16,29 @@ type walked struct {
 	events []string
 	skips  []Reason
 	stats  Stats
-	pos    []Position // before each Next
+	last   []Event  // of each event
+	ids    []string // of each event
+	ends   []int    // of each event's record, or of its list
 }
 
-// walk reads a chunk from a position to its end. Each event is appended behind
-// the others, as callers do.
-func walk(t testing.TB, r *Reader, chunk []byte, from Position, times *Times) (w walked) {
+// identity is what an event is recognised by.
+func identity(text string, e Event) string {
+	if e.Source != nil {
+		text = string(e.Source)
+	} else {
+		text = text[:len(text)-len("}")-e.Restored]
+	}
+	return fmt.Sprintf("%s %x", text, e.Time)
+}
+
+// walk reads a chunk. Each event is appended behind the others, as callers do.
+func walk(t testing.TB, r *Reader, chunk []byte, times *Times) (w walked) {
 	t.Helper()
 	before := slices.Clone(chunk)
 	r.OnSkip = func(s Skip) { w.skips = append(w.skips, s.Reason) }
-	r.Reset(chunk, from, times)
+	r.Reset(chunk, times)
 	dst := []byte{}
 	for {
-		w.pos = append(w.pos, r.Position())
 		out, ok := r.Next(dst)
 		if !ok {
 			if len(out) != len(dst) {
@@ -35,7 +46,11 @@ func walk(t testing.TB, r *Reader, chunk []byte, from Position, times *Times) (w
 			}
 			break
 		}
-		w.events = append(w.events, string(out[len(dst):]))
+		text, last := string(out[len(dst):]), r.Last()
+		w.events = append(w.events, text)
+		w.last = append(w.last, last)
+		w.ids = append(w.ids, identity(text, last))
+		w.ends = append(w.ends, r.offset)
 		dst = out
 	}
 	w.stats = r.Stats()
@@ -51,7 +66,7 @@ func walk(t testing.TB, r *Reader, chunk []byte, from Position, times *Times) (w
 // expect walks a chunk with Log_Key log and compares events and skips.
 func expect(t *testing.T, chunk []byte, events []string, skips ...Reason) walked {
 	t.Helper()
-	w := walk(t, NewReader(&logKey), chunk, Position{}, nil)
+	w := walk(t, NewReader(&logKey), chunk, nil)
 	if !slices.Equal(w.events, events) {
 		t.Errorf("events\n got %q\nwant %q", w.events, events)
 	}
@@ -69,31 +84,4 @@ func expect(t *testing.T, chunk []byte, events []string, skips ...Reason) walked
 		t.Errorf("Stats.Skipped adds up to %d, want %d", n, len(skips))
 	}
 	return w
-}
-
-// resumes checks that from every position the rest of the walk is the same, and
-// that nothing is counted twice.
-func resumes(t testing.TB, opt *Options, chunk []byte, times *Times, stride int) {
-	t.Helper()
-	r := NewReader(opt)
-	walk(t, r, chunk, Position{}, times) // times is settled from here on
-	whole := walk(t, r, chunk, Position{}, times)
-	end := r.Position()
-	for i := 0; i < len(whole.pos); i += stride {
-		p := whole.pos[i]
-		rest := walk(t, r, chunk, p, times)
-		if !slices.Equal(rest.events, whole.events[i:]) {
-			t.Fatalf("resumed at %+v: got %d events, want the last %d of %d", p, len(rest.events), len(whole.events)-i, len(whole.events))
-		}
-		if rest.stats.Events != len(whole.events)-i {
-			t.Fatalf("resumed at %+v: counted %d events of %d", p, rest.stats.Events, len(rest.events))
-		}
-		again := walk(t, r, chunk, p.CountedTo(end), times)
-		if !slices.Equal(again.events, whole.events[i:]) {
-			t.Fatalf("resumed at %+v after counting all: other events", p)
-		}
-		if again.stats != (Stats{}) || again.skips != nil {
-			t.Fatalf("resumed at %+v after counting all: counted again %+v, %v", p, again.stats, again.skips)
-		}
-	}
 }

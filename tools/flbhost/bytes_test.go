@@ -45,6 +45,38 @@ func TestUniqueChunksDiffer(t *testing.T) {
 	}
 }
 
+// An event that is read twice is the same event to the plugin, unless it is numbered.
+func TestDistinctEventsHaveAuditIDsOfTheirOwn(t *testing.T) {
+	const line = `{"note":"auditID","auditID":"11111111-2222","stage":"Panic"}`
+	for _, tt := range []struct {
+		name, option, text string
+		want               []string
+	}{
+		{"lines", "--log", line + "\n" + `{"auditID":"short"}` + "\n" + `{"auditID":1}` + "\n", []string{
+			`{"note":"auditID","auditID":"0000abcd-2222","stage":"Panic"}`, `{"auditID":"0abce"}`, `{"auditID":1}`,
+			`{"note":"auditID","auditID":"0000abcf-2222","stage":"Panic"}`, `{"auditID":"0abd0"}`, `{"auditID":1}`}},
+		{"records", "--msgpack", "\x92\x00\x81\xa7auditID\xababcdefgh-xy" + "\x92\x00\x81\xa7auditID\xd9\x0babcdefgh-xy" + "\x92\x00\x81\xa7auditID\xa0", []string{
+			"\xab0000abcd-xy", "\xd9\x0b0000abce-xy", "\xa7auditID\xa0", "\xab0000abcf-xy", "\xd9\x0b0000abd0-xy", "\xa7auditID\xa0"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "storage")
+			h := start(t, hostPath, synchronous, "--set", "answers=retry", "--storage", dir, "--chunk-records", "1",
+				"--distinct", "43981", "--repeat", "2", tt.option, writeFile(t, "events", tt.text), "--grace", "0")
+			for range tt.want {
+				h.until("answer")
+			}
+			h.signal(syscall.SIGTERM)
+			h.mustEnd()
+			left := leftChunks(t, dir)
+			for i, want := range tt.want {
+				if got := left["0000000000000000000"+string(rune('1'+i))+".chunk"]; !strings.HasSuffix(got, want) {
+					t.Errorf("chunk %d ends with %q, want %q", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
 // A plugin that keeps a pointer, reads past the end, or needs more stack than Fluent Bit gives must not
 // get away with it here.
 func TestMisuseFaults(t *testing.T) {

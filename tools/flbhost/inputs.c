@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ struct inputs {
     size_t size;
     int open;
     unsigned long counter;
+    uint32_t number; /* of the next event, with --distinct */
     struct buffer buf;
 };
 
@@ -91,6 +93,7 @@ struct inputs *inputs_open(const struct options *o, struct store *s)
     }
     in->o = o;
     in->store = s;
+    in->number = (uint32_t)o->distinct;
     for (int i = 0; i < o->ninputs; i++) {
         if (access(o->inputs[i].path, R_OK) != 0) {
             die("%s: %s", o->inputs[i].path, strerror(errno));
@@ -143,6 +146,48 @@ static void close_current(struct inputs *in)
     }
     in->map = NULL;
     in->open = 0;
+}
+
+/* The text of an auditID whose key ends at p, in JSON or in msgpack. NULL when it is none. */
+static unsigned char *id_text(unsigned char *p, unsigned char *end, size_t *len)
+{
+    if (end - p > 3 && memcmp(p, "\":\"", 3) == 0) {
+        unsigned char *quote = memchr(p + 3, '"', (size_t)(end - p - 3));
+
+        *len = quote == NULL ? 0 : (size_t)(quote - p - 3);
+        return quote == NULL ? NULL : p + 3;
+    }
+    if (end - p > 1 && (*p & 0xe0) == 0xa0) {
+        *len = *p & 0x1f;
+        p += 1;
+    } else if (end - p > 2 && *p == 0xd9) {
+        *len = p[1];
+        p += 2;
+    } else {
+        return NULL;
+    }
+    return (size_t)(end - p) < *len ? NULL : p;
+}
+
+/* Writes the next number over the first auditID of the record that begins there in the buffer: its
+   last digits where the ID is shorter than 8 characters. */
+static void number_record(struct inputs *in, size_t start)
+{
+    static const char key[] = "auditID";
+    unsigned char *p = in->buf.bytes + start, *end = in->buf.bytes + in->buf.len;
+    size_t len;
+
+    while ((p = memmem(p, (size_t)(end - p), key, sizeof(key) - 1)) != NULL) {
+        unsigned char *id = id_text(p += sizeof(key) - 1, end, &len);
+        char hex[9];
+
+        if (id != NULL && len > 0) {
+            len = len < 8 ? len : 8;
+            snprintf(hex, sizeof(hex), "%08" PRIx32, in->number++);
+            memcpy(id, hex + 8 - len, len);
+            return;
+        }
+    }
 }
 
 /* Appends the record at the mark and moves the mark. Returns 0 at the end of the file. */
@@ -198,6 +243,7 @@ struct chunk *inputs_next(struct inputs *in)
     while (in->current < o->ninputs) {
         struct mark *m = &in->at[in->current];
         struct chunk *c;
+        size_t start = 0; /* of the record in the buffer */
         long records = 0;
 
         if (!in->open) {
@@ -206,6 +252,10 @@ struct chunk *inputs_next(struct inputs *in)
         in->buf.len = 0;
         while (in->buf.len < o->chunk_bytes &&
                (o->chunk_records == 0 || records < o->chunk_records) && append_record(in, m)) {
+            if (o->distinct >= 0) {
+                number_record(in, start);
+            }
+            start = in->buf.len;
             records++;
         }
         if (records == 0) {

@@ -31,6 +31,8 @@ static const char usage[] =
     "  --log FILE             each line as in_tail records it without a parser; a last\n"
     "                         line without newline stays unread\n"
     "  --msgpack FILE         records as they are; what does not decode goes as one piece\n"
+    "  --distinct N           write N, N+1, … over the first 8 characters of each record's auditID,\n"
+    "                         in hex: events that are read again differ. Each run begins at N\n"
     "  --unique               end each chunk with a record that counts\n"
     "  --chunk-bytes N        a chunk is full at this size (2048000)\n"
     "  --chunk-records N      or at this many records\n"
@@ -64,8 +66,8 @@ static const char usage[] =
 
 enum {
     O_PLUGIN = 256, O_OUTPUT, O_SET, O_MATCH, O_WORKERS, O_IGNORE_SYNC, O_HIDE_CTX, O_STACK,
-    O_TAG, O_REPEAT, O_LOG, O_MSGPACK, O_UNIQUE, O_CHUNK_BYTES, O_CHUNK_RECORDS, O_INTERVAL,
-    O_RATE, O_QUEUE, O_STORAGE, O_POSITION, O_RETRY_BASE, O_RETRY_CAP, O_DROP_RETRIES, O_GRACE,
+    O_TAG, O_REPEAT, O_LOG, O_MSGPACK, O_DISTINCT, O_UNIQUE, O_CHUNK_BYTES, O_CHUNK_RECORDS,
+    O_INTERVAL, O_RATE, O_QUEUE, O_STORAGE, O_POSITION, O_RETRY_BASE, O_RETRY_CAP, O_DROP_RETRIES, O_GRACE,
     O_LINGER, O_WAIT_SIGNAL, O_RELOAD_AFTER, O_GAP_OUTPUT, O_GAP_INTERVAL, O_LATENCY, O_POST_TO,
     O_POST_BODY, O_RSS, O_RSS_EVERY, O_DAEMON, O_STATUS_FILE, O_VERBOSE, O_HELP
 };
@@ -83,6 +85,7 @@ static const struct option longopts[] = {
     {"repeat", required_argument, NULL, O_REPEAT},
     {"log", required_argument, NULL, O_LOG},
     {"msgpack", required_argument, NULL, O_MSGPACK},
+    {"distinct", required_argument, NULL, O_DISTINCT},
     {"unique", no_argument, NULL, O_UNIQUE},
     {"chunk-bytes", required_argument, NULL, O_CHUNK_BYTES},
     {"chunk-records", required_argument, NULL, O_CHUNK_RECORDS},
@@ -248,6 +251,7 @@ int options_parse(struct options *o, int argc, char **argv)
     memset(o, 0, sizeof(*o));
     o->chunk_bytes = 2048000; /* FLB_INPUT_CHUNK_FS_MAX_SIZE */
     o->queue = 64;
+    o->distinct = -1;
     o->retry_base = 1;
     o->retry_cap = 30;
     o->grace = 5;
@@ -272,6 +276,7 @@ int options_parse(struct options *o, int argc, char **argv)
             o->inputs[o->ninputs++] = (struct input_options){
                 c == O_LOG ? INPUT_LOG : INPUT_MSGPACK, optarg, tag, repeat};
             break;
+        case O_DISTINCT: o->distinct = whole("distinct", optarg, 0); break;
         case O_UNIQUE: o->unique = 1; break;
         case O_CHUNK_BYTES: o->chunk_bytes = (size_t)whole("chunk-bytes", optarg, 1); break;
         case O_CHUNK_RECORDS: o->chunk_records = whole("chunk-records", optarg, 1); break;

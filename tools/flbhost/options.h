@@ -39,6 +39,7 @@ struct options {
     double rate;        /* records a second, 0: as fast as they are taken */
     int queue;          /* unfinished chunks held in memory at a time */
     int unique;
+    long distinct; /* number of the first event, -1: auditIDs stay as they are */
     const char *storage;
     const char *position;
 
