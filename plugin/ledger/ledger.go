@@ -128,12 +128,23 @@ func (l *Ledger) Identify(text []byte) ID {
 func (l *Ledger) Reserve(ids []ID, states []State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lookUp(ids, func(i int, s slot, known bool) {
-		states[i] = l.stateOf(s, known)
-		if !known && !l.closed {
-			l.table.insert(ids[i], inFlight)
+	if l.closed {
+		for i := range states {
+			states[i] = InFlight
 		}
-	})
+		return
+	}
+	for len(ids) > 0 {
+		n := min(len(ids), runLength)
+		l.table.touch(ids[:n])
+		for i, id := range ids[:n] {
+			s, known := l.table.find(id)
+			if states[i] = l.stateOf(s, known); !known {
+				l.table.insert(id, inFlight)
+			}
+		}
+		ids, states = ids[n:], states[n:]
+	}
 }
 
 // AllDone says whether every one of ids is done.

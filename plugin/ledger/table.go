@@ -16,17 +16,24 @@ const perLine = 5
 type line struct {
 	first  [perLine]uint64
 	second [perLine]uint32 // 29 bits of the ID's second word, and three bits of mark
-	passed uint32          // entries that found this line full and live in a later one
+
+	// A bit for each slot that is used, and above them the number of entries that found
+	// this line full and live in a later one.
+	state uint32
 }
+
+const (
+	allUsed = 1<<perLine - 1
+	passed  = 1 << perLine // one more entry in a later line
+)
 
 // mark is what the table knows of an entry.
 type mark uint32
 
 const (
-	free     mark = iota
-	inFlight      // reserved
-	doneEven      // done, in a generation with an even number
-	doneOdd       // done, in one with an odd number
+	inFlight mark = 1 + iota // reserved
+	doneEven                 // done, in a generation with an even number
+	doneOdd                  // done, in one with an odd number
 
 	markBits = 3
 	moved    = mark(4) // came from the older generation and is in no file of this one yet
@@ -77,7 +84,7 @@ const runLength = 32
 func (t *table) touch(ids []ID) {
 	sum := uint32(0)
 	for i := range ids {
-		sum += t.lines[t.home(ids[i][0])].passed
+		sum += t.lines[t.home(ids[i][0])].state
 	}
 	t.touched += sum
 }
@@ -102,16 +109,19 @@ func secondOf(id ID) uint32 { return uint32(id[1]) &^ markMask }
 
 // find returns where id is.
 func (t *table) find(id ID) (s slot, ok bool) {
-	second := secondOf(id)
-	i := t.home(id[0])
+	first, second := id[0], secondOf(id)
+	i := t.home(first)
 	for range t.lines {
 		l := &t.lines[i]
-		for at := range perLine {
-			if l.first[at] == id[0] && l.second[at]&^markMask == second && l.second[at]&markMask != 0 {
-				return slot{i, at}, true
+		// Hardly ever is a first word there that is another entry's.
+		if l.first[0] == first || l.first[1] == first || l.first[2] == first || l.first[3] == first || l.first[4] == first {
+			for at := range perLine {
+				if l.first[at] == first && l.second[at]&^markMask == second && l.state>>at&1 == 1 {
+					return slot{i, at}, true
+				}
 			}
 		}
-		if l.passed == 0 {
+		if l.state < passed {
 			break
 		}
 		i = t.after(i)
@@ -135,13 +145,13 @@ func (t *table) insert(id ID, m mark) {
 func (t *table) place(first uint64, second uint32) {
 	for i := t.home(first); ; i = t.after(i) {
 		l := &t.lines[i]
-		for at := range perLine {
-			if l.second[at]&markMask == 0 {
-				l.first[at], l.second[at] = first, second
-				return
-			}
+		if unused := ^l.state & allUsed; unused != 0 {
+			at := bits.TrailingZeros32(unused)
+			l.first[at], l.second[at] = first, second
+			l.state |= 1 << at
+			return
 		}
-		l.passed++
+		l.state += passed
 	}
 }
 
@@ -151,9 +161,9 @@ func (t *table) remove(s slot) {
 		t.inFlight--
 	}
 	for i := t.home(l.first[s.at]); i != s.line; i = t.after(i) {
-		t.lines[i].passed--
+		t.lines[i].state -= passed
 	}
-	l.second[s.at] = 0
+	l.state &^= 1 << s.at
 	t.used--
 }
 
@@ -166,10 +176,9 @@ func (t *table) grow() {
 	for from := 0; from < len(old); from += step {
 		part := old[from:min(from+step, len(old))]
 		for i := range part {
-			for at := range perLine {
-				if part[i].second[at]&markMask != 0 {
-					t.place(part[i].first[at], part[i].second[at])
-				}
+			for l := &part[i]; l.state&allUsed != 0; l.state &= l.state - 1 {
+				at := bits.TrailingZeros32(l.state)
+				t.place(l.first[at], l.second[at])
 			}
 		}
 		dropLines(part)
@@ -177,14 +186,13 @@ func (t *table) grow() {
 	freeLines(old)
 }
 
-// each calls do for every entry.
+// each calls do for every entry, which may remove it.
 func (t *table) each(do func(s slot, id ID, m mark)) {
 	for i := range t.lines {
 		l := &t.lines[i]
-		for at := range perLine {
-			if m := l.second[at] & markMask; m != 0 {
-				do(slot{i, at}, ID{l.first[at], uint64(l.second[at] &^ markMask)}, mark(m))
-			}
+		for used := l.state & allUsed; used != 0; used &= used - 1 {
+			at := bits.TrailingZeros32(used)
+			do(slot{i, at}, ID{l.first[at], uint64(l.second[at] &^ markMask)}, mark(l.second[at])&markMask)
 		}
 	}
 }
