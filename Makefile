@@ -67,15 +67,24 @@ chaos: build ## fail, kill and stop everything, on FLUENT_BIT as well, and write
 BENCH_REPS  ?= 10
 BENCH_TABLE ?= docs/performance.md
 BENCH_FLAGS ?=
+# The revision whose plugin takes turns with this one. Empty: none.
+BENCH_BEFORE ?= 490f43c
 
 .PHONY: $(BUILD)/floor.so
 $(BUILD)/floor.so:
 	$(GO) build -tags floor -buildmode=c-shared -trimpath -ldflags "-s -w" -o $@ ./bench/floor
 
+# Built in a worktree of its own, so that what is not committed stays out of it.
+.PHONY: $(BUILD)/before.so
+$(BUILD)/before.so:
+	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir"' EXIT && git worktree add --quiet --detach "$$dir" $(BENCH_BEFORE) && \
+		$(GO) build -C "$$dir" -buildmode=c-shared -trimpath -ldflags "-s -w -X main.version=$(BENCH_BEFORE)" -o $(abspath $@) .
+
 .PHONY: bench
-bench: build $(BUILD)/floor.so ## measure what delivery costs, against Fluent Bit's http output on FLUENT_BIT, and write docs/performance.md
+bench: build $(BUILD)/floor.so $(if $(BENCH_BEFORE),$(BUILD)/before.so) ## measure what delivery costs, against Fluent Bit's http output on FLUENT_BIT, and write docs/performance.md
 	$(GO) build -o $(BUILD)/bench ./bench
-	$(BUILD)/bench -fluent-bit "$(FLUENT_BIT)" -reps $(BENCH_REPS) -write "$(BENCH_TABLE)" $(BENCH_FLAGS)
+	$(BUILD)/bench -fluent-bit "$(FLUENT_BIT)" -before "$(if $(BENCH_BEFORE),$(BUILD)/before.so)" -before-name "$(BENCH_BEFORE)" \
+		-reps $(BENCH_REPS) -write "$(BENCH_TABLE)" $(BENCH_FLAGS)
 
 .PHONY: peers
 peers: ## hold the plugin against kube-apiserver's own decoder, backends and flags (compiles for minutes once)

@@ -25,6 +25,7 @@ type comparison struct {
 	target     float64 // of the plugin's cost to http's
 	storage    string  // memory if empty
 	steps      []step  // on the way to the plugin, the floor first
+	ledger     bool    // also the shipped configuration, beside the version before
 }
 
 // A step is one more output of a comparison.
@@ -38,7 +39,7 @@ type step struct {
 // What is held against the plugin, from the floor up. The plugin stands between.
 var (
 	floor     = step{what: "bytes copied and posted: the floor"}
-	stateDir  = step{what: "the plugin with State_Dir: and each chunk hashed", plugin: true, keys: []string{"State_Dir " + runFolder}}
+	stateDir  = step{what: "the plugin with State_Dir: and what was accepted is on disk", plugin: true, keys: shippedKeys}
 	rawSteps  = []step{floor, {what: "lines joined to EventLists", keys: []string{"Events joined"}}, {what: "lines checked", keys: []string{"Events read"}}, stateDir}
 	treeSteps = []step{floor, {what: "records converted", keys: []string{"Events read"}}, {what: "timestamps restored", keys: []string{"Events restored"}}, stateDir}
 	smallOnes = []step{floor, {what: "posted by hand on the flushing thread, without net/http", keys: []string{"Post by_hand"}},
@@ -48,14 +49,19 @@ var (
 // endToEnd is what the comparisons need.
 type endToEnd struct {
 	fluentBit, plugin, floor string
+	before                   version
+	full                     string // a folder with a ledger that is full
+	one                      input  // a single event, which that ledger does not have
 	reps                     int
 }
 
 // turn is what one output came to in each repetition.
 type turn struct {
-	cpu   []float64 // seconds
-	anon  []float64 // MiB
-	bytes int       // of the bodies, the last time
+	cpu     []float64 // seconds
+	outside []float64 // seconds, without the engine's thread
+	anon    []float64 // MiB
+	bytes   int       // of the bodies, the last time
+	log     string    // of the last time
 }
 
 // comparisons writes the inputs into dir and returns the rows to be.
@@ -92,8 +98,8 @@ func comparisons(dir, data string, scale int) ([]comparison, error) {
 	}
 	gzip, batch := []string{"compress gzip"}, []string{"Mode batch"}
 	return []comparison{
-		{scenario: "Metadata", form: "raw", input: small, target: 0.33, steps: rawSteps},
-		{scenario: "Metadata", form: "parsed", input: small, parsed: true, target: 0.25, steps: treeSteps},
+		{scenario: "Metadata", form: "raw", input: small, target: 0.33, steps: rawSteps, ledger: true},
+		{scenario: "Metadata", form: "parsed", input: small, parsed: true, target: 0.25, steps: treeSteps, ledger: true},
 		{scenario: "RequestResponse", form: "raw", input: big, target: 0.5, steps: []step{floor}},
 		{scenario: "RequestResponse", form: "parsed", input: big, parsed: true, target: 0.5, steps: []step{floor}},
 		{scenario: "800 kB every 1,000th event", form: "raw", input: among, target: 0.5, steps: []step{floor}},
@@ -118,12 +124,16 @@ func manyAs(lines [][]byte, size int) int {
 }
 
 // run measures a comparison. Its steps, if there are any above the floor, come with it.
-func (e endToEnd) run(c comparison) (row, []stepRow, error) {
+func (e endToEnd) run(c comparison) ([]row, []stepRow, error) {
 	turns, err := e.turns(c)
 	if err != nil {
-		return row{}, nil, err
+		return nil, nil, err
 	}
-	return c.row(turns), c.stepRows(turns), nil
+	rows := []row{c.row(turns)}
+	if c.ledger {
+		rows = append(rows, c.ledgerRow(turns, e.before))
+	}
+	return rows, c.stepRows(turns), nil
 }
 
 // turns blocks for all repetitions. It fails if a receiver did not get every event.
@@ -143,9 +153,11 @@ func (e endToEnd) turns(c comparison) ([]turn, error) {
 			}
 			t := &turns[i]
 			t.bytes = got.Bytes
+			t.log = used.log
 			t.cpu = append(t.cpu, used.cpu)
+			t.outside = append(t.outside, used.outside)
 			t.anon = append(t.anon, float64(used.peakAnon)/1024)
-			fmt.Fprintf(os.Stderr, "%s, %s: %s %.3f CPU-s, %d bodies\n", c.scenario, c.form, p.output, used.cpu, got.Bodies)
+			fmt.Fprintf(os.Stderr, "%s, %s: %s %.3f CPU-s, %.3f outside the engine, %d bodies\n", c.scenario, c.form, p.what(), used.cpu, used.outside, got.Bodies)
 		}
 		// null is in every ratio of the turn, and the machine's speed drifts.
 		again, _, err := e.deliver(c, outputs[0], r)
@@ -195,6 +207,9 @@ func (e endToEnd) outputs(c comparison, address string) []pipeline {
 		p.silent = st.silent
 		all = append(all, p)
 	}
+	if c.ledger {
+		all = append(all, e.ledgerOutputs(plugin)...)
+	}
 	return all
 }
 
@@ -206,12 +221,12 @@ func (c comparison) complete(p pipeline, got counts) error {
 	if output == "null" || p.silent {
 		return nil
 	}
-	if got.Events != c.input.events {
-		return fmt.Errorf("%s, %s, output %s: the receiver got %d events of %d", c.scenario, c.form, output, got.Events, c.input.events)
+	if got.Events != p.input.events {
+		return fmt.Errorf("%s, %s, output %s: %w: %d and not %d", c.scenario, c.form, p.what(), errEvents, got.Events, p.input.events)
 	}
 	batches := output == "k8saudit" && c.pluginKeys != nil // across chunks
-	if least := c.input.chunks - c.input.chunks/20; c.input.chunks > 0 && !batches && (got.Bodies < least || got.Bodies > c.input.chunks) {
-		return fmt.Errorf("%s, %s, output %s: %w: %d and not %d", c.scenario, c.form, output, errChunks, got.Bodies, c.input.chunks)
+	if least := p.input.chunks - p.input.chunks/20; p.input.chunks > 0 && !batches && (got.Bodies < least || got.Bodies > p.input.chunks) {
+		return fmt.Errorf("%s, %s, output %s: %w: %d and not %d", c.scenario, c.form, output, errChunks, got.Bodies, p.input.chunks)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestARunThatLostAnEventFails(t *testing.T) {
 		{"k8saudit", counts{Bodies: 2, Events: 401}, false},
 		{"floor", counts{Bodies: 37, Events: 400}, false},
 	} {
-		if err := c.complete(pipeline{output: r.output}, r.got); (err == nil) != r.ok {
+		if err := c.complete(pipeline{output: r.output, input: c.input}, r.got); (err == nil) != r.ok {
 			t.Errorf("%s, %+v: %v", r.output, r.got, err)
 		}
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,17 +24,34 @@ type pipeline struct {
 	keys    []string // of the output, each with its value
 	library string   // "" for one of Fluent Bit's own
 	storage string   // memory or filesystem
+	service []string // more keys of [SERVICE]
+	tail    []string // and of [INPUT]
+	state   string   // "" or a folder whose files are in the plugin's own when it starts
 	stay    bool     // when everything is read, until a signal
 	silent  bool     // the receiver gets nothing
 }
 
-// runFolder stands in a key's value for a folder that only this run has.
-const runFolder = "{folder}"
+// what names the pipeline in a report.
+func (p pipeline) what() string {
+	if p.library == "" {
+		return p.output
+	}
+	return fmt.Sprintf("%s of %s, %d events", p.output, filepath.Base(p.library), p.input.events)
+}
+
+// runFolder stands in a key's value for a folder that only this run has, and ownFolder
+// is the plugin's within it.
+const (
+	runFolder = "{folder}"
+	ownFolder = "k8saudit"
+)
 
 // usage is what a run took.
 type usage struct {
 	cpu      float64 // seconds, user and system, of the whole process
+	outside  float64 // of these, what the engine's thread, which reads and parses, did not take
 	peakAnon int     // kB: the highest RssAnon seen
+	log      string
 }
 
 const pipelineText = `[SERVICE]
@@ -44,7 +63,7 @@ const pipelineText = `[SERVICE]
     storage.path %[1]s/storage
     storage.max_chunks_up 1024
     Parsers_File %[1]s/parsers.conf
-[INPUT]
+%[8]s[INPUT]
     Name tail
     Path %[2]s
     Tag kube.*
@@ -90,7 +109,11 @@ func (p pipeline) start(fluentBit string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, atEnd, flush, parser := p.input.path, "On", "1", ""
+	if err := copyFiles(p.state, filepath.Join(dir, ownFolder)); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	path, atEnd, flush, tail := p.input.path, "On", "1", p.tail
 	if p.stay {
 		atEnd = "Off"
 	}
@@ -98,12 +121,10 @@ func (p pipeline) start(fluentBit string) (*running, error) {
 		path, atEnd, flush = filepath.Join(dir, fedLog), "Off", "0.001"
 	}
 	if p.parsed {
-		parser = "    Parser audit\n"
+		tail = append(slices.Clone(tail), "Parser audit")
 	}
-	conf := fmt.Sprintf(pipelineText, dir, path, p.storage, parser, p.output, atEnd, flush)
-	for _, key := range p.keys {
-		conf += "    " + strings.ReplaceAll(key, runFolder, dir) + "\n"
-	}
+	conf := fmt.Sprintf(pipelineText, dir, path, p.storage, keyLines(tail), p.output, atEnd, flush, keyLines(p.service))
+	conf = strings.ReplaceAll(conf+keyLines(p.keys), runFolder, dir)
 	for name, text := range map[string]string{"fluent-bit.conf": conf, "parsers.conf": parsersText, fedLog: ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return nil, err
@@ -122,6 +143,38 @@ func (p pipeline) start(fluentBit string) (*running, error) {
 	return r, nil
 }
 
+// keyLines are the lines of a section for keys with their values.
+func keyLines(keys []string) (lines string) {
+	for _, key := range keys {
+		lines += "    " + key + "\n"
+	}
+	return lines
+}
+
+// copyFiles makes the folder to, with the files of from if it is not empty.
+func copyFiles(from, to string) error {
+	if err := os.Mkdir(to, 0o700); err != nil || from == "" {
+		return err
+	}
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if !file.Type().IsRegular() {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(from, file.Name()))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, file.Name()), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // longestRun is far beyond any run: only a hang reaches it.
 const longestRun = 5 * time.Minute
 
@@ -134,16 +187,22 @@ func (r *running) wait() (usage, error) {
 	go func() { done <- r.cmd.Wait() }()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	short := time.NewTicker(10 * time.Millisecond) // what a thread does after the last look is not seen
+	defer short.Stop()
+	engine := threadClock{pid: r.cmd.Process.Pid, name: "flb-pipeline"}
 	for peak := 0; ; {
 		select {
 		case <-tick.C:
 			peak = max(peak, statusKB(r.cmd.Process.Pid, "RssAnon"))
+		case <-short.C:
+			engine.look()
 		case err := <-done:
 			if err != nil {
 				return usage{}, fmt.Errorf("%s: %w\n%s", r.cmd, err, r.log.Bytes())
 			}
 			state := r.cmd.ProcessState
-			return usage{cpu: (state.UserTime() + state.SystemTime()).Seconds(), peakAnon: peak}, nil
+			cpu := (state.UserTime() + state.SystemTime()).Seconds()
+			return usage{cpu: cpu, outside: cpu - engine.cpu, peakAnon: peak, log: r.log.String()}, nil
 		}
 	}
 }
@@ -161,4 +220,43 @@ func statusKB(pid int, key string) int {
 	}
 	kB, _ := strconv.Atoi(fields[0])
 	return kB
+}
+
+// threadClock looks at the CPU time of a process's thread while it lives.
+type threadClock struct {
+	pid  int
+	name string
+	file string  // once the thread was found
+	cpu  float64 // seconds, when it was last looked at
+}
+
+func (c *threadClock) look() {
+	if c.file == "" {
+		c.find()
+	}
+	text, err := os.ReadFile(c.file)
+	if err != nil {
+		return
+	}
+	onCPU, _, _ := strings.Cut(string(text), " ")
+	if ns, err := strconv.ParseFloat(onCPU, 64); err == nil {
+		c.cpu = ns / 1e9
+	}
+}
+
+// find looks for the first thread of that name: those that it starts are called the same
+// unless they get a name of their own.
+func (c *threadClock) find() {
+	names, _ := filepath.Glob("/proc/" + strconv.Itoa(c.pid) + "/task/*/comm")
+	first := math.MaxInt
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil || strings.TrimSpace(string(text)) != c.name {
+			continue
+		}
+		folder := filepath.Dir(name)
+		if id, err := strconv.Atoi(filepath.Base(folder)); err == nil && id < first {
+			first, c.file = id, filepath.Join(folder, "schedstat")
+		}
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,23 +23,29 @@ type bundledHost struct {
 // hostRun is what one run came to.
 type hostRun struct {
 	flushes [][]float64 // microseconds of each; with a bare POST in between, those of the POST as well
-	anon    []anonAt
+	memory  []memoryAt
 	cpu     float64 // seconds, user and system, of the whole process
+	log     string
+	state   int // bytes in the plugin's folder at the end
 }
 
-// anonAt is a report of the host on itself.
-type anonAt struct {
+// memoryAt is a report of the host on itself.
+type memoryAt struct {
 	chunks int
-	kB     int // RssAnon
+	anon   int // kB: RssAnon
 }
 
 var (
 	summaryLine = regexp.MustCompile(`(?m)^flbhost: chunks (\d+) ok (\d+) retries 0 errors 0 left 0 `)
-	anonLine    = regexp.MustCompile(`(?m)^flbhost: rss chunks (\d+) .* anon_kb (\d+) `)
+	memoryLine  = regexp.MustCompile(`(?m)^flbhost: rss chunks (\d+) .* anon_kb (\d+) `)
 )
 
+// errEvents is a run whose receiver did not get each event once.
+var errEvents = errors.New("the receiver got other events than were meant")
+
 // run blocks until all inputs are delivered. It fails if a chunk was tried twice, or
-// if the receiver did not get that many events.
+// if the receiver did not get that many events: then, with errEvents, what it came to
+// is returned all the same.
 func (b bundledHost) run(r *receiver, events int, keys []string, args ...string) (hostRun, error) {
 	dir, err := os.MkdirTemp("", "k8saudit-bench")
 	if err != nil {
@@ -46,9 +53,9 @@ func (b bundledHost) run(r *receiver, events int, keys []string, args ...string)
 	}
 	defer os.RemoveAll(dir)
 	latency := filepath.Join(dir, "latency")
-	all := []string{"--workers", "1", "--latency", latency, "--queue", "2", "--set", "Plugin_Log_Level=warn", "--set", "URL=" + r.url()}
+	all := []string{"--workers", "1", "--latency", latency, "--queue", "2", "--set", "Plugin_Log_Level=info", "--set", "URL=" + r.url()}
 	for _, key := range keys {
-		all = append(all, "--set", key)
+		all = append(all, "--set", strings.ReplaceAll(key, runFolder, dir))
 	}
 	var log bytes.Buffer
 	cmd := exec.Command(b.host, append(append(all, args...), b.plugin)...)
@@ -65,16 +72,23 @@ func (b bundledHost) run(r *receiver, events int, keys []string, args ...string)
 	if err != nil {
 		return hostRun{}, err
 	}
-	if got.Events != events {
-		return hostRun{}, fmt.Errorf("%s: the receiver got %d events of %d", cmd, got.Events, events)
-	}
 	text, err := os.ReadFile(latency)
 	if err != nil {
 		return hostRun{}, err
 	}
 	flushes, err := numbers(string(text))
+	if err != nil {
+		return hostRun{}, err
+	}
 	state := cmd.ProcessState
-	return hostRun{flushes, anonOf(log.String()), (state.UserTime() + state.SystemTime()).Seconds()}, err
+	out := hostRun{
+		flushes: flushes, memory: memoryOf(log.String()), cpu: (state.UserTime() + state.SystemTime()).Seconds(),
+		log: log.String(), state: folderSize(filepath.Join(dir, ownFolder)),
+	}
+	if got.Events != events {
+		return out, fmt.Errorf("%s: %w: %d and not %d", cmd, errEvents, got.Events, events)
+	}
+	return out, nil
 }
 
 // numbers reads lines of numbers.
@@ -93,13 +107,24 @@ func numbers(text string) (out [][]float64, err error) {
 	return out, nil
 }
 
-func anonOf(log string) (out []anonAt) {
-	for _, m := range anonLine.FindAllStringSubmatch(log, -1) {
+func memoryOf(log string) (out []memoryAt) {
+	for _, m := range memoryLine.FindAllStringSubmatch(log, -1) {
 		chunks, _ := strconv.Atoi(m[1])
 		kB, _ := strconv.Atoi(m[2])
-		out = append(out, anonAt{chunks, kB})
+		out = append(out, memoryAt{chunks, kB})
 	}
 	return out
+}
+
+// folderSize is how many bytes the files of a folder have, 0 if there is none.
+func folderSize(dir string) (size int) {
+	files, _ := os.ReadDir(dir)
+	for _, file := range files {
+		if info, err := file.Info(); err == nil && info.Mode().IsRegular() {
+			size += int(info.Size())
+		}
+	}
+	return size
 }
 
 // perEvent is the microseconds that an event took within the plugin.

@@ -10,7 +10,7 @@ func TestTheHostsReportsAreRead(t *testing.T) {
 flbhost: rss chunks 400 vmrss_kb 30000 anon_kb 21000 threads 9 fds 5
 flbhost: chunks 400 ok 400 retries 0 errors 0 left 0 flushes 400 max_flush_ms 3 exit_ms 0 gap_ms 0
 `
-	if got, want := anonOf(log), []anonAt{{0, 2000}, {400, 21000}}; !slices.Equal(got, want) {
+	if got, want := memoryOf(log), []memoryAt{{0, 2000}, {400, 21000}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	got, err := numbers("12 3\n45 6\n")

@@ -47,16 +47,15 @@ func events(lines [][]byte, n int) [][]byte {
 	return out
 }
 
-// numbered is a copy of the line whose auditID begins with the number. An ID that
-// a client chose too short for it stays.
+// numbered is a copy of the line whose auditID begins with the number: its last digits
+// where a client chose a shorter ID.
 func numbered(line []byte, n int) []byte {
 	line = bytes.Clone(line)
 	key := []byte(`"auditID":"`)
 	if at := bytes.Index(line, key); at >= 0 {
 		id := line[at+len(key):]
-		if end := bytes.IndexByte(id, '"'); end >= 8 {
-			copy(id, fmt.Sprintf("%08x", n))
-		}
+		digits := fmt.Sprintf("%08x", n)
+		copy(id, digits[len(digits)-min(len(digits), max(0, bytes.IndexByte(id, '"'))):])
 	}
 	return line
 }

@@ -15,7 +15,7 @@ func TestEveryEventHasAnAuditIDOfItsOwn(t *testing.T) {
 	}
 	want := []string{
 		`{"auditID":"00000000-2222-3333-4444-555555555555","stage":"Panic"}`,
-		`{"auditID":"short","stage":"Panic"}`,
+		`{"auditID":"00001","stage":"Panic"}`,
 		`{"auditID":"00000002-2222-3333-4444-555555555555","stage":"Panic"}`,
 	}
 	for i, line := range events(log, len(want)) {

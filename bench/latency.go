@@ -30,7 +30,7 @@ func latency(b bundledHost, floorLibrary, dir string, lines [][]byte, reps int) 
 	}
 	defer to.stop()
 	args := []string{"--post-to", to.address, "--post-body", body,
-		"--chunk-records", strconv.Itoa(len(lines)), "--repeat", strconv.Itoa(flushes), "--log", log.path}
+		"--chunk-records", strconv.Itoa(len(lines)), "--distinct", "0", "--repeat", strconv.Itoa(flushes), "--log", log.path}
 	sides := []*latencySide{
 		{host: b},
 		{host: bundledHost{host: b.host, plugin: floorLibrary}},

@@ -19,6 +19,7 @@ import (
 
 type options struct {
 	fluentBit, plugin, floor, host string
+	before                         version
 	data                           string
 	only                           string
 	reps, scale                    int
@@ -31,13 +32,15 @@ func main() {
 	flag.StringVar(&o.fluentBit, "fluent-bit", "", "Fluent Bit's `program`; without it the comparisons with its outputs are left out")
 	flag.StringVar(&o.plugin, "plugin", "build/out_k8saudit.so", "the `library` to measure, stripped")
 	flag.StringVar(&o.floor, "floor", "build/floor.so", "the `library` of bench/floor")
+	flag.StringVar(&o.before.library, "before", "", "the `library` of an earlier version, which takes turns with the plugin; without it that is left out")
+	flag.StringVar(&o.before.name, "before-name", "the version before", "what that version is `called`")
 	flag.StringVar(&o.host, "host", "build/flbhost", "the bundled host's `program`")
 	flag.StringVar(&o.data, "data", cmp.Or(os.Getenv("AUDIT_DATA"), "test/e2e/testdata"), "`folder` with audit-metadata.log.gz and audit-requestresponse.log.gz")
-	flag.StringVar(&o.only, "only", "", "print the comparisons on Fluent Bit that have this `text` in their name, scenario and form (Metadata, raw), and measure nothing else")
+	flag.StringVar(&o.only, "only", "", "measure only what has this `text` in its name, scenario and form (Metadata, raw; growth, parsed; rotation), and write nothing")
 	flag.IntVar(&o.reps, "reps", 10, "repetitions of what is not a Go benchmark")
 	flag.IntVar(&o.scale, "scale", 1, "divide the sizes of the inputs, to try something")
 	flag.StringVar(&o.write, "write", "", "Markdown `file` to put the table into, between its markers")
-	flag.BoolVar(&o.long, "long", false, "also deliver 10 million events")
+	flag.BoolVar(&o.long, "long", false, "also what takes minutes: 10 million events, and rotation")
 	flag.BoolVar(&o.goBench, "go", true, "also run the Go benchmarks")
 	receiving := flag.Bool("receive", false, "be the receiver, until standard input ends")
 	delay := flag.Duration("delay", 0, "with -receive: `time` before each answer")
@@ -69,7 +72,7 @@ func bench(o options) error {
 		return err
 	}
 	var left []string
-	rows, steps, err := onFluentBit(o, dir)
+	rows, steps, err := measureAll(o, dir, metadata)
 	if err != nil || o.only != "" {
 		fmt.Print(tableText(rows), "\n", stepsText(steps)) // what took long is not to be lost
 		return err
@@ -77,18 +80,17 @@ func bench(o options) error {
 	if o.fluentBit == "" {
 		left = append(left, "Left out: everything against Fluent Bit's own outputs, and memory in it, for there is no Fluent Bit here (FLUENT_BIT).")
 	}
-	alone, err := onBundledHost(o, dir, metadata)
-	if err != nil {
-		return err
+	if o.before.library == "" {
+		left = append(left, "Left out: everything against the version before, for there is none here (BENCH_BEFORE).")
 	}
 	if !o.long {
-		left = append(left, "Left out: memory over 10 million events, for it takes minutes (-long).")
+		left = append(left, "Left out: memory over 10 million events, and rotation, for they take minutes (-long).")
 	}
 	size, err := librarySize(o.plugin, dir)
 	if err != nil {
 		return err
 	}
-	text := "\n" + circumstances(o) + tableText(append(append(rows, alone...), size)) + method
+	text := "\n" + circumstances(o) + tableText(append(rows, size)) + method
 	if steps != nil {
 		text += stepsMethod + stepsText(steps) + "\n"
 	}
@@ -120,80 +122,118 @@ func inMemory() string {
 	return ""
 }
 
-// onFluentBit measures what needs a Fluent Bit, if there is one. With an error it
-// returns the rows up to there.
-func onFluentBit(o options, dir string) (rows []row, steps []stepRow, err error) {
-	if o.fluentBit == "" {
-		return nil, nil, nil
-	}
-	all, err := comparisons(dir, o.data, o.scale)
-	if err != nil {
-		return nil, nil, err
-	}
-	e := endToEnd{fluentBit: o.fluentBit, plugin: o.plugin, floor: o.floor, reps: o.reps}
-	measure := func(r row, err error) error {
-		if err == nil {
-			rows = append(rows, r)
-		}
-		return err
-	}
-	for _, c := range all {
-		if !strings.Contains(c.scenario+", "+c.form, o.only) {
-			continue
-		}
-		r, above, err := e.run(c)
-		if err := measure(r, err); err != nil {
-			return rows, steps, err
-		}
-		steps = append(steps, above...)
-	}
-	if o.only != "" {
-		return rows, steps, nil
-	}
-	for _, c := range all[:2] {
-		if err := measure(e.memory(c)); err != nil {
-			return rows, steps, err
-		}
-	}
-	err = measure(e.loaded(dir))
-	return rows, steps, err
+// A measurement is one or several rows of the table, and perhaps steps.
+type measurement struct {
+	name string
+	run  func() ([]row, []stepRow, error)
 }
 
-// onBundledHost measures what the plugin does alone.
-func onBundledHost(o options, dir string, metadata [][]byte) (rows []row, err error) {
+// plain is a measurement without steps.
+func plain(name string, run func() ([]row, error)) measurement {
+	return measurement{name, func() ([]row, []stepRow, error) {
+		rows, err := run()
+		return rows, nil, err
+	}}
+}
+
+// measureAll measures what was asked for. With an error it returns the rows up to there.
+func measureAll(o options, dir string, metadata [][]byte) (rows []row, steps []stepRow, err error) {
 	b := bundledHost{host: o.host, plugin: o.plugin}
 	lines, err := writeLog(filepath.Join(dir, "alone.log"), events(metadata, 152_000/o.scale))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw := records{form: "raw", option: "--log", file: lines.path, each: lines.events, events: 3 * lines.events}
 	parsed, err := parsedRecords(dir, raw.events)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	measure := func(r []row, err error) error {
-		rows = append(rows, r...)
-		return err
-	}
-	for _, of := range []records{raw, parsed} {
-		if err := measure(growth(b, of, o.reps)); err != nil {
-			return nil, err
+	var all []measurement
+	if o.fluentBit != "" {
+		if all, err = onFluentBit(o, b, dir, metadata, raw); err != nil {
+			return nil, nil, err
 		}
 	}
-	if err := measure(concurrency(b, raw.of(raw.each), o.reps)); err != nil {
-		return nil, err
+	alone, err := onBundledHost(o, b, dir, metadata, []records{raw, parsed})
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, n := range []int{10, 1000} {
-		if err := measure(latency(b, o.floor, dir, events(metadata, n), o.reps)); err != nil {
-			return nil, err
+	for _, m := range append(all, alone...) {
+		if !strings.Contains(m.name, o.only) {
+			continue
+		}
+		r, above, err := m.run()
+		rows, steps = append(rows, r...), append(steps, above...)
+		if err != nil {
+			return rows, steps, fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	if o.long {
-		for _, of := range []records{raw, parsed} {
-			if err := measure(flatness(b, of.of(10_000_000))); err != nil {
-				return nil, err
+	return rows, steps, nil
+}
+
+// onFluentBit is what needs a Fluent Bit.
+func onFluentBit(o options, b bundledHost, dir string, metadata [][]byte, other records) (all []measurement, err error) {
+	compared, err := comparisons(dir, o.data, o.scale)
+	if err != nil {
+		return nil, err
+	}
+	e := endToEnd{fluentBit: o.fluentBit, plugin: o.plugin, floor: o.floor, before: o.before, full: filepath.Join(dir, "full"), reps: o.reps}
+	if e.one, err = writeLog(filepath.Join(dir, "one.log"), events(metadata, 1)); err != nil {
+		return nil, err
+	}
+	for _, c := range compared {
+		c.ledger = c.ledger && o.before.library != ""
+		all = append(all, measurement{c.scenario + ", " + c.form, func() ([]row, []stepRow, error) {
+			if err := e.fill(c, b, other); err != nil {
+				return nil, nil, err
 			}
+			return e.run(c)
+		}})
+	}
+	for _, c := range compared[:2] {
+		c.ledger = false
+		all = append(all, plain("memory, "+c.form, func() ([]row, error) { return e.memory(c) }))
+	}
+	all = append(all, plain("loaded", func() ([]row, error) { return e.loaded(dir) }))
+	if o.long {
+		all = append(all, plain("rotation", func() ([]row, error) { return e.rotation(metadata, o.scale) }))
+	}
+	return all, nil
+}
+
+// onBundledHost is what the plugin does alone.
+func onBundledHost(o options, b bundledHost, dir string, metadata [][]byte, forms []records) (all []measurement, err error) {
+	add := func(name string, run func() ([]row, error)) { all = append(all, plain(name, run)) }
+	for _, r := range forms {
+		add("growth, "+r.form, func() ([]row, error) { return growth(b, r, o.reps) })
+	}
+	add("concurrency, raw", func() ([]row, error) { return concurrency(b, forms[0].of(forms[0].each), o.reps) })
+	for _, n := range []int{10, 1000} {
+		add(fmt.Sprintf("latency of %d, raw", n), func() ([]row, error) {
+			return latency(b, o.floor, dir, events(metadata, n), o.reps)
+		})
+	}
+	done, err := doneInputs(dir, metadata, forms[1])
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range done {
+		add("done chunk, "+r.form, func() ([]row, error) { return doneChunk(b, r, o.reps) })
+	}
+	for _, r := range forms {
+		if o.before.library != "" {
+			add("remembered memory, "+r.form, func() ([]row, error) {
+				return rememberedMemory(b, o.before, r.of(million/o.scale), min(o.reps, 3))
+			})
+		}
+		if o.before.library != "" && o.long {
+			add("remembered memory over 10 million, "+r.form, func() ([]row, error) {
+				return rememberedMemory(b, o.before, r.of(10*million/o.scale), 1)
+			})
+		}
+		if o.long {
+			add("flatness, "+r.form, func() ([]row, error) { return flatness(b, r.of(10*million/o.scale)) })
 		}
 	}
-	return rows, nil
+	return all, nil
 }

@@ -10,13 +10,15 @@ import (
 
 // This file holds the inputs of the bundled host.
 
-// records is an input that is read again and again.
+// records is an input that is read again and again, each time with other auditIDs: the
+// same event is delivered once.
 type records struct {
 	form   string
 	option string // --log or --msgpack
 	file   string
 	each   int // events in the file
 	events int // in all
+	first  int // the number that its first event gets
 }
 
 // of is the same input with at least n events in all.
@@ -26,8 +28,26 @@ func (r records) of(n int) records {
 }
 
 func (r records) args() []string {
-	return []string{"--repeat", strconv.Itoa(r.events / r.each), r.option, r.file}
+	return []string{"--distinct", strconv.Itoa(r.first), "--repeat", strconv.Itoa(r.events / r.each), r.option, r.file}
 }
+
+// chunk is how many events a chunk has so that all have the same number, 2,500 at most.
+func (r records) chunk() int {
+	for n := min(r.each, 2500); ; n-- {
+		if r.each%n == 0 {
+			return n
+		}
+	}
+}
+
+// everyMillion are the host's arguments for such chunks, and a report on its memory at
+// each million of events.
+func (r records) everyMillion() []string {
+	reports := max(1, (million+r.chunk()/2)/r.chunk())
+	return append([]string{"--chunk-records", strconv.Itoa(r.chunk()), "--rss-every", strconv.Itoa(reports)}, r.args()...)
+}
+
+const million = 1_000_000
 
 // parsedRecords are what in_tail made of a log with the json parser.
 func parsedRecords(dir string, n int) (records, error) {

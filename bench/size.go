@@ -105,26 +105,26 @@ func output(name string, args ...string) (string, error) {
 }
 
 // loaded is the row for what the library adds to a Fluent Bit that does nothing.
-func (e endToEnd) loaded(dir string) (row, error) {
+func (e endToEnd) loaded(dir string) ([]row, error) {
 	in, err := writeLog(filepath.Join(dir, "empty.log"), nil)
 	if err != nil {
-		return row{}, err
+		return nil, err
 	}
 	c := comparison{input: in}
 	outputs := e.outputs(c, "127.0.0.1:9")
 	rss, anon, cpu := make([]int, len(outputs)), make([]int, len(outputs)), make([]float64, len(outputs))
 	for i, p := range outputs {
 		if rss[i], anon[i], cpu[i], err = p.idle(e.fluentBit); err != nil {
-			return row{}, err
+			return nil, err
 		}
 	}
 	show := func(i, less int) string {
 		return fmt.Sprintf("%.1f MiB, anonymous %.1f; %.3f s", float64(rss[i]-less*rss[0])/1024, float64(anon[i]-less*anon[0])/1024, cpu[i]-float64(less)*cpu[0])
 	}
-	return row{
+	return []row{{
 		scenario: "nothing to deliver: RSS after two seconds, CPU of start and stop",
 		base:     show(0, 0), peer: show(1, 1), plugin: show(2, 1),
-	}, nil
+	}}, nil
 }
 
 // idle is a pipeline's memory in kB when it has had nothing to do for two seconds,

@@ -39,3 +39,11 @@ func (s spread) String() string {
 	}
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.median, s.low, s.high)
 }
+
+// signed shows a difference.
+func (s spread) signed() string {
+	if s.n < 2 {
+		return fmt.Sprintf("%+.2f", s.median)
+	}
+	return fmt.Sprintf("%+.2f (%+.2f to %+.2f)", s.median, s.low, s.high)
+}

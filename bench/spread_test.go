@@ -17,3 +17,11 @@ func TestASpreadIsTheMedianBetweenItsQuartiles(t *testing.T) {
 		}
 	}
 }
+
+func TestADifferenceHasASign(t *testing.T) {
+	for want, values := range map[string][]float64{"+0.50": {0.5}, "-0.25 (-0.62 to +0.12)": {0.5, -1}} {
+		if got := spreadOf(values).signed(); got != want {
+			t.Errorf("%v: %q, want %q", values, got, want)
+		}
+	}
+}

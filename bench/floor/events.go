@@ -61,7 +61,7 @@ func read(restoreTimestamp bool) func([]byte, func([]byte) bool) bool {
 	r := record.NewReader(&record.Options{LogKey: "log", RestoreTimestamp: restoreTimestamp})
 	times := new(record.Times)
 	return func(chunk []byte, post func([]byte) bool) bool {
-		r.Reset(chunk, record.Position{}, times)
+		r.Reset(chunk, times)
 		return lists(post, r.Next)
 	}
 }
