@@ -43,6 +43,7 @@ func (in *Instance) Flush(chunk []byte, tag string) (answer Answer) {
 		return Retry
 	}
 	answer = in.deliver(chunk, tag)
+	in.noteAnswer(chunk, answer)
 	if answer == Retry {
 		in.counts.retries.Add(1)
 	}

@@ -37,6 +37,7 @@ type Instance struct {
 	backend *batch.Backend
 	dead    *deadletter.Dir // nil: none
 	walks   walks
+	waiting waiting
 
 	stop    chan struct{}  // closed when the intake ends
 	drained chan struct{}  // closed when the backend was shut down

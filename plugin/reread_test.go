@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"out_k8saudit/plugin/ledger"
 	"out_k8saudit/plugin/record"
 )
 
@@ -120,6 +121,68 @@ func TestChunksThatOverlapOrAreEqualDeliverEachEventOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of what came during an outage, everything that was in a rotated file is in two chunks.
+func TestAfterAnOutageWhatWasReadTwiceIsSentOnceHoweverLongItTakes(t *testing.T) {
+	for _, mode := range []string{"blocking", "batch"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &receiver{answer: refuse}
+				const events, each = 1000, 50
+				in := startedWith(t, &Process{Version: "test", Log: &logBuffer{}}, r, func(c *Config) { c.DuplicateWindow = 200 },
+					"Mode", mode, "Batch_Buffer_Size", "50", "Batch_Max_Size", "50")
+				var chunks [][]byte
+				for from := 0; from < events; from += each {
+					chunks = append(chunks, chunk(eventRange(from, from+each)...))
+				}
+				for from := -each / 2; from < events; from += each {
+					chunks = append(chunks, chunk(eventRange(max(from, 0), min(from+each, events))...))
+				}
+				for range 5 {
+					for _, c := range chunks {
+						flush(in, c)
+						time.Sleep(time.Second)
+					}
+				}
+				r.now(sleeping(time.Second))
+				for _, c := range chunks {
+					for flush(in, c) != OK {
+						time.Sleep(time.Second)
+					}
+					time.Sleep(20 * time.Second)
+				}
+				r.wantGot(t, eventRange(0, events)...)
+				if len(in.waiting.chunks) != 0 {
+					t.Errorf("%d chunks still count as waiting", len(in.waiting.chunks))
+				}
+				stop(in)
+			})
+		})
+	}
+}
+
+func TestAChunkThatNeverComesAgainIsForgottenAfterAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w waiting
+		if !w.answered(ledger.ID{1}, Retry) {
+			t.Error("it does not wait")
+		}
+		time.Sleep(waitingKept)
+		if !w.answered(ledger.ID{2}, OK) {
+			t.Error("it was forgotten within the hour")
+		}
+		time.Sleep(time.Minute + 1)
+		if w.answered(ledger.ID{2}, OK) {
+			t.Error("it still waits")
+		}
+		for i := range uint64(2 * maxWaiting) {
+			w.answered(ledger.ID{i}, Retry)
+		}
+		if len(w.chunks) != maxWaiting {
+			t.Errorf("%d chunks wait", len(w.chunks))
+		}
+	})
 }
 
 func TestEqualEventsOfAChunkAreOneAndTheChunkIsDone(t *testing.T) {

@@ -24,7 +24,8 @@
 // and a new generation begins. So at least half of the window is remembered, and each
 // event for at least 60 s, which is longer than a chunk waits for its retry. An event
 // that is seen again moves to the younger generation. Events in flight are never
-// forgotten.
+// forgotten. While Hold is on, and in the first minute of a generation, it grows to eight
+// windows before it ends.
 //
 // The table is memory outside Go's heap, about 20 bytes an event, and is given back by
 // Close.

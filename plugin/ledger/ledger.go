@@ -64,6 +64,7 @@ type Ledger struct {
 	began      time.Time
 	count      int // events that became done in it
 	held       int // events in it, with those that moved to it
+	hold       bool
 	closed     bool
 }
 
@@ -170,6 +171,14 @@ func (l *Ledger) Release(ids []ID) {
 	})
 }
 
+// Hold says whether a generation is to end only when it has as much as it may: after an
+// outage, what was read twice comes in no order, over as long as it takes to catch up.
+func (l *Ledger) Hold(hold bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold = hold
+}
+
 // Done remembers that the events are dealt with, in memory and in State_Dir. It blocks
 // while the disk takes them. A disk that does not is warned of, and costs no event.
 func (l *Ledger) Done(ids []ID) {
@@ -196,16 +205,16 @@ func (l *Ledger) Done(ids []ID) {
 		l.count++
 		l.held++
 	})
-	turns, tooEarly := l.isOver(now)
+	turns, remembers := l.isOver(now)
 	var old []byte
 	if turns {
 		old = l.turn(now)
 	}
 	l.mu.Unlock()
 
-	if tooEarly > 0 {
+	if remembers > 0 {
 		warnings = append(warnings, warning{"Duplicate_Window is too small for so many events: what comes again later than remembered_for is sent again; raise it",
-			[]any{"remembered_for", tooEarly.Round(time.Second), "events", most * l.window}})
+			[]any{"remembered_for", remembers.Round(time.Second), "events", most * l.window}})
 	}
 	if l.journal == nil {
 		return
@@ -265,13 +274,13 @@ func (l *Ledger) stateOf(s slot, known bool) State {
 	return Done
 }
 
-// isOver says whether the younger generation is full. tooEarly is its age if it turns
-// only because of its size; else 0.
-func (l *Ledger) isOver(now time.Time) (is bool, tooEarly time.Duration) {
+// isOver says whether the younger generation is to end. remembers is how old it is if
+// it ends only because of its size, while what it has may still come again; else 0.
+func (l *Ledger) isOver(now time.Time) (is bool, remembers time.Duration) {
 	age := now.Sub(l.began)
 	switch {
-	case age >= minAge:
-		return l.count >= max(1, l.window/2) || l.held >= most*l.window, 0
+	case age >= minAge && l.count >= max(1, l.window/2) && !l.hold:
+		return true, 0
 	case l.held >= most*l.window:
 		return true, max(age, 1)
 	}
@@ -338,7 +347,7 @@ func (l *Ledger) Configure(o Options) error {
 	}
 	l.warn = o.Warn
 	l.mu.Lock()
-	l.window = o.Window
+	l.window, l.hold = o.Window, false
 	l.mu.Unlock()
 	return nil
 }

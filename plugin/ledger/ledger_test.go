@@ -194,6 +194,29 @@ func TestTooSmallAWindowIsExceededForAMinuteAndThenWarnedOf(t *testing.T) {
 	})
 }
 
+func TestWhileItIsHeldAGenerationEndsOnlyForItsSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, w := opened(t, "", 100)
+		l.Hold(true)
+		for n := 0; n < most*100-50; n += 50 {
+			time.Sleep(minAge)
+			deliver(l, n, n+50)
+		}
+		want(t, l, 0, most*100-50, Done)
+		w.want(t)
+		deliver(l, most*100-50, most*100)
+		w.want(t, "Duplicate_Window is too small for so many events: what comes again later than remembered_for is sent again; raise it remembered_for 15m0s events 800")
+		want(t, l, 0, most*100, Done)
+		l.Hold(false)
+		for n := 10_000; n < 10_100; n += 50 {
+			time.Sleep(minAge)
+			deliver(l, n, n+50)
+		}
+		w.want(t)
+		want(t, l, 10_050, 10_100, Done)
+	})
+}
+
 func TestWhatIsInFlightIsNeverForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := opened(t, "", 2)
