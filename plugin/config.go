@@ -183,7 +183,7 @@ var keys = []key{
 		set:  func(c *Config, v string) error { return setBool(&c.RestoreTimestamp, v) }},
 	{name: "Duplicate_Window", def: "1000000",
 		help: "Events that are remembered as delivered, so that what is read or sent again goes out once; about 20 bytes of memory each. Half of them at least, and each for a minute.",
-		set:  func(c *Config, v string) error { return setInt(&c.DuplicateWindow, v, 1000, 1e8) }},
+		set:  func(c *Config, v string) error { return setInt(&c.DuplicateWindow, v, 10_000, 1e8) }},
 	{name: "Instance",
 		help: "Name of this output in log lines, and of what it remembers: with it, another URL goes on where this one ended. Without it: its number and the URL's host.",
 		set:  func(c *Config, v string) error { c.Instance = v; return nil }},

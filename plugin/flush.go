@@ -78,6 +78,8 @@ func (in *Instance) deliver(chunk []byte, tag string) Answer {
 	case w.added == 0:
 		in.repeats.tell(slog.LevelWarn, "no event", "a chunk held no audit event: is Match too wide, or Log_Key wrong?", "tag", tag, "bytes", len(chunk))
 		return OK
+	case d == nil && len(w.inFlight) > 0 && in.exiting.Load():
+		return Retry // the ledger may be closed, and calls everything in flight
 	case d == nil:
 		return OK // mode batch: what is in flight is in the buffer
 	}

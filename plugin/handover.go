@@ -1,6 +1,6 @@
 // This file is what an instance leaves to the next one when Fluent Bit reloads its
-// configuration: the ledger, and the events of mode batch that it could not deliver in
-// time and that no chunk has any more.
+// configuration: the ledger, the skips that were reported and, without Dead_Letter_Dir, the
+// events of mode batch that it could not deliver in time and that no chunk has any more.
 
 package plugin
 
@@ -20,6 +20,7 @@ const handoverKept = time.Minute
 type handover struct {
 	id          string
 	ledger      *ledger.Ledger
+	reported    ledger.Reported
 	undelivered []*batch.Events
 	keep        func([]*batch.Events) // what nobody goes on with
 	expiry      *time.Timer
@@ -73,9 +74,11 @@ func (p *Process) noHeirs() {
 // handOver leaves what the next instance needs to go on, or ends it when there will be
 // none. The backend has been shut down.
 func (in *Instance) handOver() {
-	in.mu.Lock()
-	h := &handover{id: in.id, ledger: in.ledger, undelivered: in.undelivered, keep: in.keepUndelivered}
-	in.mu.Unlock()
+	if in.dead != nil {
+		in.keepUndelivered(in.undelivered) // where it is safe, and the next instance finds it
+		in.undelivered = nil
+	}
+	h := &handover{id: in.id, ledger: in.ledger, reported: in.reported, undelivered: in.undelivered, keep: in.keepUndelivered}
 	if in.process.leaving.Load() {
 		in.process.leave(h)
 	} else {
@@ -99,6 +102,6 @@ func (in *Instance) openLedger() (undelivered []*batch.Events, err error) {
 		h.end()
 		return nil, err
 	}
-	in.ledger = h.ledger
+	in.ledger, in.reported = h.ledger, h.reported
 	return h.undelivered, nil
 }

@@ -202,15 +202,7 @@ func (in *Instance) logEnd(pending uint64, took time.Duration) {
 	level := slog.LevelInfo
 	text := "stopped"
 	if s.GivenUp > 0 {
-		level = slog.LevelWarn
-		switch {
-		case in.process.leaving.Load():
-			text = "stopped at the end of Drain_Timeout; what was given up goes to the output that follows with the same destination"
-		case in.cfg.Mode == ModeBatch:
-			level, text = in.lossText()
-		default:
-			text = "stopped at the end of Drain_Timeout; what was given up is in chunks that Fluent Bit still has and sends again"
-		}
+		level, text = in.givenUpText()
 	}
 	var skipped uint64
 	for i := range in.counts.skipped {

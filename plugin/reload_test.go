@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"out_k8saudit/plugin/record"
 )
 
 // This file is what an instance leaves to the next one: after a reload in the same
@@ -156,7 +159,7 @@ func TestWhatNoInstanceGoesOnWithIsKeptOrToldAsLost(t *testing.T) {
 					flush(in, chunk(event(7)))
 					in.process.PreExit(true)
 					in.Exit()
-					if n := log.count("is lost"); n != 0 || len(content(t, dead, "undelivered-*")) != 0 {
+					if n := log.count("an event is lost"); n != 0 {
 						t.Errorf("%d lines tell of losses too early", n)
 					}
 					end(t, in.process)
@@ -375,6 +378,83 @@ func TestAnEventThatWasTruncatedAndKeptIsSentOnce(t *testing.T) {
 		stop(in)
 		r.wantGot(t, truncatedEvent, event(1))
 		wantLines(t, "undelivered", content(t, dir, "undelivered-*.log"))
+	})
+}
+
+// What was changed after it was read may have become the same as another one.
+func TestEventsThatBecameTheSameAreAllKept(t *testing.T) {
+	base := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"%s","stage":"ResponseComplete"}`
+	for name, c := range map[string][]byte{
+		"bytes that are not UTF-8": chunk(fmt.Sprintf(base, "\xff"), fmt.Sprintf(base, "\xfe")),
+		"timestamps left out":      slices.Concat(parsedEvent("c", 1767323045, 100_123), parsedEvent("c", 1767323045, 200_456)),
+		"truncated":                chunk(filled(wholeEvent, 2000), filled(wholeEvent, 3000)),
+		"a line feed":              chunk(strings.Replace(event(0), ",", ",\n", 1), event(0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				keys := []string{"Mode", "batch", "State_Dir", dir, "Dead_Letter_Dir", dir, "Drain_Timeout", "1s", "Truncate_Enabled", "On", "Truncate_Max_Event_Size", "1000"}
+				in, _ := started(t, &receiver{answer: refuse}, keys...)
+				flush(in, c)
+				r := &receiver{}
+				for range 3 {
+					in, _ = restart(t, in, r, keys...)
+					flush(in, c) // nobody has read the answer
+					time.Sleep(time.Minute)
+				}
+				stop(in)
+				if r.accepted() != 2 {
+					t.Errorf("of two events %d came: %s", r.accepted(), strings.Join(r.items, " "))
+				}
+			})
+		})
+	}
+}
+
+func TestAFlushThatAnExitMeetsAnswersForNothing(t *testing.T) {
+	for _, mode := range []string{"batch", "blocking"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &receiver{}
+				in, _ := started(t, r, "Mode", mode)
+				reading, goOn := make(chan struct{}), make(chan struct{})
+				in.walks.pool.New = func() any {
+					w := in.newWalk()
+					w.reader.OnSkip = func(record.Skip) { close(reading); <-goOn }
+					return w
+				}
+				answer := make(chan Answer)
+				go func() { answer <- flush(in, chunk("no event", event(1), event(2))) }()
+				<-reading
+				stop(in)
+				close(goOn)
+				if a := <-answer; a != Retry {
+					t.Errorf("answer %d, want RETRY", a)
+				}
+				r.wantGot(t)
+			})
+		})
+	}
+}
+
+func TestSkipsAreNotReportedAgainAfterAReload(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := started(t, &receiver{answer: sleeping(time.Hour)}, "Dead_Letter_Dir", dir, "Drain_Timeout", "0")
+		c := chunk("no event", event(1))
+		if answer := flush(in, c); answer != Retry {
+			t.Fatal(answer)
+		}
+		r := &receiver{}
+		in = reload(t, in, r, "Dead_Letter_Dir", dir)
+		if answer := flush(in, c); answer != OK {
+			t.Errorf("answer %d, want OK", answer)
+		}
+		stop(in)
+		if n := len(content(t, dir, "skipped.log")); n != 1 {
+			t.Errorf("skipped.log has %d lines for one record", n)
+		}
+		r.wantGot(t, event(1))
 	})
 }
 

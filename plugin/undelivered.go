@@ -44,22 +44,14 @@ func (in *Instance) keepUndelivered(runs []*batch.Events) {
 		}
 		in.log.Warn("undelivered events are kept in Dead_Letter_Dir, and sent at the next start", "events", kept)
 	}
-	n := 0
 	for _, ev := range runs {
-		for i, id := range ev.IDs() {
-			event := ev.Event(i)
-			switch n++; {
-			case n > kept:
-				in.log.Error("an event is lost: Drain_Timeout is over", "event", eventID(event), "bytes", len(event))
-				in.ledger.Release([]ledger.ID{id})
-			case id == in.identifyKept(event):
-				in.ledger.Release([]ledger.ID{id})
-			default:
-				// It was changed after it was read, so what stands in the file has another
-				// identity, and would be sent beside it.
-				in.ledger.Done([]ledger.ID{id})
-			}
+		n := min(kept, ev.Len())
+		kept -= n
+		in.ledger.Done(ev.IDs()[:n]) // from here on the file has them: see identifyLine
+		for i := n; i < ev.Len(); i++ {
+			in.log.Error("an event is lost: Drain_Timeout is over", "event", eventID(ev.Event(i)), "bytes", len(ev.Event(i)))
 		}
+		in.ledger.Release(ev.IDs()[n:])
 	}
 }
 
@@ -75,9 +67,11 @@ func eventsOf(runs []*batch.Events) iter.Seq[[]byte] {
 	}
 }
 
-// identifyKept is the identity of an event in a file: that of the same bytes in a chunk.
-func (in *Instance) identifyKept(event []byte) ledger.ID {
-	return in.ledger.Identify(event[:len(event)-1])
+// identifyLine is the identity of an event in a file: its place there, since the file
+// never changes. Its bytes would not do: two events may have become the same when they
+// were truncated, or lost a timestamp.
+func (in *Instance) identifyLine(file string, line int) ledger.ID {
+	return in.ledger.Identify(fmt.Appendf(nil, "%s %d", file, line))
 }
 
 // filesAtOnce is how many files of undelivered events are sent at the same time.
@@ -124,7 +118,7 @@ func (in *Instance) sendFile(name string) error {
 		if taken == nil {
 			return err
 		}
-		sent, err := in.sendOnce(taken)
+		sent, err := in.sendOnce(name, taken)
 		if err == nil && sent {
 			if n := taken.Unreadable(); n > 0 {
 				in.log.Warn("lines of undelivered events in Dead_Letter_Dir could not be read", "file", name, "lines", n)
@@ -145,12 +139,12 @@ func (in *Instance) sendFile(name string) error {
 }
 
 // sendOnce reads a file once, and says whether everything in it is done then.
-func (in *Instance) sendOnce(taken *deadletter.Taken) (sent bool, err error) {
+func (in *Instance) sendOnce(name string, taken *deadletter.Taken) (sent bool, err error) {
 	d := in.backend.NewDelivery()
 	g := &runs{in: in, take: func(run *batch.Events) error { return in.addPatiently(d, run) }}
 	g.begin()
 	defer g.end()
-	for {
+	for line := 0; ; line++ {
 		event, err := taken.Next()
 		if err == io.EOF {
 			break
@@ -158,7 +152,7 @@ func (in *Instance) sendOnce(taken *deadletter.Taken) (sent bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("reading: %w", err)
 		}
-		if g.add(append(g.run.Begin(), event...), in.identifyKept(event), 0) != nil {
+		if g.add(append(g.run.Begin(), event...), in.identifyLine(name, line), 0) != nil {
 			return false, nil // the intake has ended
 		}
 	}
@@ -199,11 +193,16 @@ func (in *Instance) addPatiently(d *batch.Delivery, run *batch.Events) error {
 	}
 }
 
-// lossText says in one line what giving up means in mode batch.
-func (in *Instance) lossText() (slog.Level, string) {
-	const begin = "stopped at the end of Drain_Timeout: what was given up is "
-	if in.dead != nil {
-		return slog.LevelWarn, begin + "kept in Dead_Letter_Dir and sent at the next start"
+// givenUpText says in one line where the events are that were given up.
+func (in *Instance) givenUpText() (slog.Level, string) {
+	const begin = "stopped at the end of Drain_Timeout: what was given up "
+	switch {
+	case len(in.undelivered) == 0:
+		return slog.LevelWarn, begin + "is in chunks that Fluent Bit still has and sends again"
+	case in.dead != nil:
+		return slog.LevelWarn, begin + "is kept in Dead_Letter_Dir and sent at the next start"
+	case in.process.leaving.Load():
+		return slog.LevelWarn, begin + "goes to the output that follows with the same Instance or destination"
 	}
-	return slog.LevelError, begin + "lost; set Dead_Letter_Dir, raise Drain_Timeout, or use Mode blocking"
+	return slog.LevelError, begin + "is lost; set Dead_Letter_Dir, raise Drain_Timeout, or use Mode blocking"
 }

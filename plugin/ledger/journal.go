@@ -237,27 +237,30 @@ func (j *journal) restart(key [32]byte, generation uint64, entries []byte) error
 	return j.append(entries)
 }
 
-// mend is called after each append, with its error. It notices files that were deleted
-// or that lack something, and as soon as that is possible everything is written again. It
-// returns what is to be said of that.
+// mend is called after each append, with its error. It notices files that were deleted or
+// moved away, or that lack something, and as soon as that is possible everything is
+// written again. It returns what is to be said of that.
 func (j *journal) mend(now time.Time, err error, everything func() []byte) (w warning, say bool) {
-	if err == nil {
-		if !j.incomplete && !j.isGone(0) && !j.isGone(1) || now.Before(j.nextTry) {
-			return w, false
-		}
+	whole := err == nil && !j.incomplete && !j.isGone(0) && !j.isGone(1)
+	if whole || err == nil && now.Before(j.nextTry) {
+		return w, false
+	}
+	if !now.Before(j.nextTry) {
+		j.nextTry = now.Add(mendInterval)
 		if err = j.rewrite(everything()); err == nil {
 			j.incomplete = false
 			return warning{"State_Dir is written again, with all that is remembered", nil}, true
 		}
 	}
-	j.incomplete, j.nextTry = true, now.Add(mendInterval)
+	j.incomplete = true
 	return warning{"State_Dir cannot be written: what is delivered meanwhile may be sent again after a restart", []any{"error", err}}, true
 }
 
-// isGone says whether a file was deleted.
+// isGone says whether a file is no longer where it belongs.
 func (j *journal) isGone(i int) bool {
-	var st unix.Stat_t
-	return j.files[i] == nil || unix.Fstat(int(j.files[i].Fd()), &st) != nil || st.Nlink == 0
+	var here, there unix.Stat_t
+	return j.files[i] == nil || unix.Fstat(int(j.files[i].Fd()), &here) != nil ||
+		unix.Lstat(j.path(i), &there) != nil || here.Ino != there.Ino || here.Dev != there.Dev
 }
 
 // rewrite makes the files that are gone anew and writes everything into that of the
@@ -282,10 +285,17 @@ func (j *journal) rewrite(entries []byte) error {
 			return err
 		}
 	}
-	if j.generation != j.wanted {
+	i := j.wanted & 1
+	if j.generation != j.wanted || j.sizes[i] > 2*int64(len(entries)) { // a file that has it all twice begins anew
 		if err := j.turn(j.wanted, nil); err != nil {
 			return err
 		}
 	}
-	return j.append(entries)
+	before := j.sizes[i]
+	err := j.append(entries)
+	if err != nil && before > 0 {
+		j.sizes[i] = before
+		_ = j.files[i].Truncate(before) // a full disk must not be filled with parts of it
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,16 +156,20 @@ func TestABigJournalIsReadFromItsEnd(t *testing.T) {
 // the returned function is called.
 func full(t *testing.T, l *Ledger) (again func()) {
 	t.Helper()
-	before := l.journal.files
-	for i := range l.journal.files {
-		f, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	dir, files, sizes := l.journal.dir, l.journal.files, l.journal.sizes
+	l.journal.dir = t.TempDir()
+	for i := range files {
+		if err := unix.Mknod(l.journal.path(i), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 7))); err != nil { // /dev/full
+			t.Skip("no device can be made here: ", err)
+		}
+		f, err := os.OpenFile(l.journal.path(i), os.O_RDWR, 0)
 		if err != nil {
-			t.Skip("no /dev/full here:", err)
+			t.Skip("no device can be opened here: ", err)
 		}
 		t.Cleanup(func() { f.Close() })
 		l.journal.files[i] = f
 	}
-	return func() { l.journal.files = before }
+	return func() { l.journal.dir, l.journal.files, l.journal.sizes = dir, files, sizes }
 }
 
 func TestAFullDiskCostsThePersistenceUntilThereIsRoom(t *testing.T) {
@@ -174,7 +179,10 @@ func TestAFullDiskCostsThePersistenceUntilThereIsRoom(t *testing.T) {
 		deliver(l, 0, 10)
 		again := full(t, l)
 		deliver(l, 10, 20)
-		w.want(t, cannotWrite+" error write /dev/full: no space left on device")
+		w.want(t, cannotWrite)
+		if done, _ := l.Count(); done != 20 {
+			t.Errorf("%d are remembered", done)
+		}
 		time.Sleep(time.Minute)
 		deliver(l, 20, 50)
 		deliver(l, 50, 51) // a generation has turned meanwhile
@@ -186,6 +194,9 @@ func TestAFullDiskCostsThePersistenceUntilThereIsRoom(t *testing.T) {
 		time.Sleep(mendInterval)
 		deliver(l, 52, 53)
 		w.want(t, writtenAgain)
+		if size := int64(len(content(t, file(dir, int(l.generation&1))))); size > int64(headSize+60*entrySize) {
+			t.Errorf("the journal has %d bytes", size)
+		}
 		l.Close()
 		l, w = opened(t, dir, 100)
 		want(t, l, 0, 53, Done)
@@ -196,6 +207,8 @@ func TestAFullDiskCostsThePersistenceUntilThereIsRoom(t *testing.T) {
 func TestFilesThatAreDeletedAreMadeAnew(t *testing.T) {
 	for name, remove := range map[string]func(dir string) error{
 		"the folder":      os.RemoveAll,
+		"moved":           func(dir string) error { return os.Rename(dir, dir+".old") },
+		"a file moved":    func(dir string) error { return os.Rename(file(dir, 0), file(dir, 0)+".old") },
 		"the first file":  func(dir string) error { return os.Remove(file(dir, 0)) },
 		"the second file": func(dir string) error { return os.Remove(file(dir, 1)) },
 	} {
@@ -219,6 +232,49 @@ func TestFilesThatAreDeletedAreMadeAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhatCannotBeMadeAnewAtOnceIsMadeLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	synctest.Test(t, func(t *testing.T) {
+		l, w := opened(t, dir, 1000)
+		deliver(l, 0, 10)
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(file(dir, 0), 0o700)); err != nil { // a folder in the way
+			t.Fatal(err)
+		}
+		deliver(l, 10, 11)
+		w.want(t, cannotWrite)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(mendInterval)
+		deliver(l, 11, 12)
+		w.want(t, writtenAgain)
+		l.Close()
+		l, _ = opened(t, dir, 1000)
+		want(t, l, 0, 12, Done)
+	})
+}
+
+func TestADiskThatIsFullAgainAndAgainDoesNotMakeTheJournalGrow(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := opened(t, dir, 10_000)
+		deliver(l, 0, 1000)
+		for i := range 20 {
+			again := full(t, l)
+			deliver(l, 1000+2*i, 1001+2*i)
+			again()
+			time.Sleep(mendInterval)
+			deliver(l, 1001+2*i, 1002+2*i)
+		}
+		if size, most := len(content(t, file(dir, 1))), headSize+3*1040*entrySize; size > most {
+			t.Errorf("the journal has %d bytes, want %d at most", size, most)
+		}
+		l.Close()
+		l, _ = opened(t, dir, 10_000)
+		want(t, l, 0, 1040, Done)
+	})
 }
 
 func TestALedgerBelongsToOneProcess(t *testing.T) {
@@ -284,7 +340,7 @@ func TestALedgerThatIsHandedOnGoesOnInItsNewFolder(t *testing.T) {
 
 	l, w := opened(t, "", 100)
 	deliver(l, 0, 10)
-	for _, dir := range []string{first, second, ""} {
+	for _, dir := range []string{first, first + "/.", second, second + "/../" + filepath.Base(second), ""} {
 		if err := l.Configure(Options{Dir: dir, Window: 200, Warn: w.warn}); err != nil {
 			t.Fatal(err)
 		}

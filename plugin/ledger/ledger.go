@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -228,6 +229,9 @@ func (l *Ledger) Done(ids []ID) {
 	if turns {
 		err = l.journal.turn(l.generation, err)
 	}
+	if cap(l.entries) > 1<<20 {
+		l.entries = nil
+	}
 	if w, ok := l.journal.mend(now, err, l.everything); ok {
 		warnings = append(warnings, w)
 	}
@@ -328,7 +332,11 @@ func (l *Ledger) Configure(o Options) error {
 	if l.journal != nil {
 		dir = l.journal.dir
 	}
-	if o.Dir != dir {
+	if isSameFolder(o.Dir, dir) {
+		if l.journal != nil {
+			l.journal.dir = o.Dir
+		}
+	} else {
 		var j *journal
 		if o.Dir != "" {
 			var err error
@@ -350,6 +358,16 @@ func (l *Ledger) Configure(o Options) error {
 	l.window, l.hold = o.Window, false
 	l.mu.Unlock()
 	return nil
+}
+
+// isSameFolder says whether two names, either of which may be empty, name one folder.
+func isSameFolder(a, b string) bool {
+	if a == b {
+		return true
+	}
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 // Close gives memory and files back. Look-ups after it find everything in flight, so
