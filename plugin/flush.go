@@ -70,7 +70,10 @@ func (in *Instance) deliver(chunk []byte, tag string) Answer {
 		w.end()
 		in.walks.put(w)
 	}()
-	if err := w.read(ctx, chunk, tag, d); err != nil {
+	others, start := in.reading.begin()
+	err := w.read(ctx, chunk, tag, d)
+	overlapped := in.reading.end(others, start)
+	if err != nil {
 		in.toldNotTaken(err)
 		return Retry
 	}
@@ -78,10 +81,12 @@ func (in *Instance) deliver(chunk []byte, tag string) Answer {
 	case w.added == 0:
 		in.repeats.tell(slog.LevelWarn, "no event", "a chunk held no audit event: is Match too wide, or Log_Key wrong?", "tag", tag, "bytes", len(chunk))
 		return OK
-	case d == nil && len(w.inFlight) > 0 && in.exiting.Load():
-		return Retry // the ledger may be closed, and calls everything in flight
+	case d == nil && len(w.inFlight) > 0 && (overlapped || in.exiting.Load()):
+		// What is in flight may be another flush's that finds no room and gives it back,
+		// or the ledger is closed and calls everything so.
+		return Retry
 	case d == nil:
-		return OK // mode batch: what is in flight is in the buffer
+		return OK // mode batch: what is in flight is in the buffer, or in a file
 	}
 	d.End()
 	// Where nothing is new, nobody needs to wait for what is in flight. What is equal

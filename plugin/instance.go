@@ -36,6 +36,7 @@ type Instance struct {
 	ledger  *ledger.Ledger
 	backend *batch.Backend
 	dead    *deadletter.Dir // nil: none
+	adopted bool            // events that are in no chunk any more
 	walks   walks
 	waiting waiting
 
@@ -48,6 +49,7 @@ type Instance struct {
 	panics      map[ledger.ID]int        // by chunk
 	reported    ledger.Reported          // skips
 	undelivered []*batch.Events          // in no chunk any more, at the end of the drain time
+	reading     overlap
 
 	counts     counts
 	warnEngine sync.Once
@@ -158,6 +160,7 @@ func assemble(p *Process, name string, cfg *Config, c client) (*Instance, error)
 	bounds.Observer = batch.Observer{Accepted: in.ledger.Done, Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.gaveUp, Rejected: in.rejected, Shrunk: in.shrunk}
 	bounds.Shrink = in.shrink
 	in.backend = batch.New(bounds, c)
+	in.adopted = len(undelivered) > 0
 	for _, ev := range undelivered {
 		in.backend.Adopt(ev)
 	}
@@ -184,7 +187,7 @@ func (in *Instance) Exit() {
 	start := time.Now()
 	before := in.backend.Stats()
 	close(in.stop)
-	in.backend.Shutdown(drain, in.cfg.Mode == ModeBlocking || in.dead != nil || in.process.leaving.Load())
+	in.backend.Shutdown(drain, in.cfg.Mode == ModeBlocking && !in.adopted || in.dead != nil || in.process.leaving.Load())
 	close(in.drained)
 	in.sending.Wait()
 	in.client.Close()

@@ -57,7 +57,7 @@ func TestAChunkThatComesAgainInAnyStateIsDeliveredOnce(t *testing.T) {
 					}
 					in, log := started(t, r, append(tt.keys, "Mode", mode, "Dead_Letter_Dir", dir, "Drain_Timeout", "1h")...)
 					c := chunk(mixed(eventRange(0, 20)...)...)
-					for i := range 200 {
+					for i := range 600 {
 						flush(in, c)
 						if i%5 == 3 {
 							other := chunk(event(1000 + i))
@@ -182,6 +182,24 @@ func TestAChunkThatNeverComesAgainIsForgottenAfterAnHour(t *testing.T) {
 		if len(w.chunks) != maxWaiting {
 			t.Errorf("%d chunks wait", len(w.chunks))
 		}
+	})
+}
+
+func TestWhatAnotherFlushMayGiveBackIsNotInTheBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{answer: sleeping(time.Hour)}
+		in, _ := started(t, r, "Mode", "batch", "Batch_Buffer_Size", "2", "Batch_Max_Size", "2", "Request_Timeout", "1h", "Drain_Timeout", "0")
+		flush(in, chunk(event(0), event(1))) // the buffer is full
+		first := make(chan Answer)
+		go func() { first <- flush(in, chunk(event(2))) }() // waits for room
+		synctest.Wait()
+		if answer := flush(in, chunk(event(2))); answer != Retry {
+			t.Errorf("answer %d, want RETRY: the event is in no buffer", answer)
+		}
+		if answer := <-first; answer != Retry {
+			t.Errorf("answer %d, want RETRY", answer)
+		}
+		stop(in)
 	})
 }
 

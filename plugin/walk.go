@@ -113,3 +113,28 @@ func (p *walks) get(in *Instance) *walk {
 }
 
 func (p *walks) put(w *walk) { p.pool.Put(w) }
+
+// overlap tells whether chunks were read at the same time, which only a host does that
+// ignores FLB_OUTPUT_SYNCHRONOUS. It is safe for concurrent use.
+type overlap struct {
+	mu     sync.Mutex
+	active int
+	starts int
+}
+
+// begin returns what end wants.
+func (o *overlap) begin() (others, start int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.active++
+	o.starts++
+	return o.active - 1, o.starts
+}
+
+// end says whether others were read meanwhile.
+func (o *overlap) end(others, start int) (overlapped bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.active--
+	return others > 0 || o.starts != start
+}

@@ -91,6 +91,8 @@ func TestGarbageMatchesNothing(t *testing.T) {
 		"zeros":          {func(b []byte) []byte { clear(b[headSize:]); return b }, "", 0},
 		"noise":          {func(b []byte) []byte { return append(b, bytes.Repeat([]byte{0x5a, 7, 200}, 4000)...) }, "", 10},
 		"shifted by one": {func(b []byte) []byte { return append(b[:headSize:headSize], b[headSize+1:]...) }, "", 0},
+		"one home":       {func(b []byte) []byte { return append(b, bytes.Repeat([]byte("one home for"), 1<<16)...) }, "", 10},
+		"many of a home": {oneHome, "", 10},
 		"a head alone":   {func(b []byte) []byte { return b[:headSize] }, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +103,7 @@ func TestGarbageMatchesNothing(t *testing.T) {
 			if err := os.WriteFile(file(dir, 1), tt.spoil(content(t, file(dir, 1))), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			l, w := opened(t, dir, 1000)
+			l, w := opened(t, dir, 10_000)
 			if tt.warns != "" {
 				w.want(t, tt.warns)
 			}
@@ -150,6 +152,14 @@ func TestABigJournalIsReadFromItsEnd(t *testing.T) {
 	want(t, l, 10_000-2*most*10, 10_000, Done)
 	want(t, l, 0, 10_000-2*most*10, New)
 	w.want(t)
+}
+
+// oneHome adds entries that all belong into one line.
+func oneHome(b []byte) []byte {
+	for i := range uint64(1 << 17) {
+		b = appendEntry(b, ID{42, i << markBits})
+	}
+	return b
 }
 
 // full makes the files of a ledger refuse to be written, as a full disk does, until

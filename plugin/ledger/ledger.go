@@ -97,6 +97,8 @@ func (l *Ledger) load(j *journal) {
 		err := j.read(generation, limit, func(id ID) {
 			s, known := l.table.find(id)
 			switch {
+			case !known && l.table.isCrowded(id):
+				return // no hash does that: it is no entry of a ledger
 			case !known:
 				l.table.insert(id, doneIn(generation))
 			case l.table.mark(s) != doneIn(generation):

@@ -129,6 +129,10 @@ func (t *table) find(id ID) (s slot, ok bool) {
 	return slot{}, false
 }
 
+// isCrowded says whether so many entries have passed the home line of id that they are
+// not there by chance.
+func (t *table) isCrowded(id ID) bool { return t.lines[t.home(id[0])].state >= 1000*passed }
+
 // insert adds an ID that is not there.
 func (t *table) insert(id ID, m mark) {
 	if (t.used+1)*100 > len(t.lines)*perLine*maxLoad {
