@@ -29,9 +29,10 @@ echo "   $url"
 
 if [ -n "${FLUENT_BIT:-}" ]; then
 	echo "== fluent-bit ($("$FLUENT_BIT" --version | head -n 1)) tails $events events with the shipped fluent-bit.conf"
-	sed -e "s|/var/log/kubernetes/audit/audit.log|$log|" \
+	sed -e "s|^\( *Path  *\)/.*|\1$log|" \
 		-e "s|https://audit-webhook.example.com/audit|$url|" \
 		-e "s|/var/lib/fluent-bit|$work|" fluent-bit.conf >"$work/fluent-bit.conf"
+	grep -qF " $log" "$work/fluent-bit.conf" || { echo "   fluent-bit.conf has no Path to replace"; exit 1; }
 	"$FLUENT_BIT" -q -e "$build/out_k8saudit.so" -c "$work/fluent-bit.conf" 2>"$work/host.log" &
 	host=$!
 	# Stopped as soon as everything has arrived, or after a minute.
