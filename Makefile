@@ -95,6 +95,7 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 	$(GO) test -run '^$$' -fuzz '^FuzzChunk$$' -fuzztime $(FUZZTIME) ./plugin/record
 	$(GO) test -run '^$$' -fuzz '^FuzzRawLine$$' -fuzztime $(FUZZTIME) ./plugin/record
 	$(GO) test -run '^$$' -fuzz '^FuzzRecall$$' -fuzztime $(FUZZTIME) ./plugin/record
+	$(GO) test -run '^$$' -fuzz '^FuzzJournal$$' -fuzztime $(FUZZTIME) ./plugin/ledger
 	$(GO) test -run '^$$' -fuzz '^FuzzLines$$' -fuzztime $(FUZZTIME) ./plugin/deadletter
 	$(GO) test -run '^$$' -fuzz '^FuzzEvent$$' -fuzztime $(FUZZTIME) ./plugin/truncate
 	$(GO) test -run '^$$' -fuzz '^FuzzClassic$$' -fuzztime $(FUZZTIME) ./cmd/checkconfig

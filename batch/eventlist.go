@@ -72,8 +72,8 @@ func (e *Events) MoveLast(to *Events) {
 	e.truncate(last)
 }
 
-// Filter keeps, of the events from number from on, those that keep says, in order. keep
-// is called once for each, in order.
+// Filter removes the events from index from on for which keep is false; the others keep
+// their order. keep is called once for each, in order.
 func (e *Events) Filter(from int, keep func(i int) bool) {
 	n := from
 	for i := from; i < len(e.ends); i++ {

@@ -37,17 +37,13 @@ func (in *Instance) Flush(chunk []byte, tag string) (answer Answer) {
 		if v := recover(); v != nil {
 			answer = in.flushPanicked(chunk, tag, v, debug.Stack())
 		}
+		in.noteAnswer(chunk, answer)
 	}()
 	in.counts.chunks.Add(1)
 	if in.exiting.Load() {
 		return Retry
 	}
-	answer = in.deliver(chunk, tag)
-	in.noteAnswer(chunk, answer)
-	if answer == Retry {
-		in.counts.retries.Add(1)
-	}
-	return answer
+	return in.deliver(chunk, tag)
 }
 
 func (in *Instance) deliver(chunk []byte, tag string) Answer {
@@ -65,10 +61,10 @@ func (in *Instance) deliver(chunk []byte, tag string) Answer {
 	if in.cfg.Mode == ModeBlocking {
 		d = in.backend.NewDelivery()
 	}
-	w := in.walks.get(in)
+	w := in.walks.Get().(*walk)
 	defer func() {
 		w.end()
-		in.walks.put(w)
+		in.walks.Put(w)
 	}()
 	others, start := in.reading.begin()
 	err := w.read(ctx, chunk, tag, d)
@@ -91,7 +87,7 @@ func (in *Instance) deliver(chunk []byte, tag string) Answer {
 	d.End()
 	// Where nothing is new, nobody needs to wait for what is in flight. What is equal
 	// within the chunk, or was somebody else's, may be done when its own are.
-	if w.handed > 0 && !in.settled(ctx, d) || !in.ledger.AllDone(w.inFlight) {
+	if w.submitted > 0 && !in.settled(ctx, d) || !in.ledger.AllDone(w.inFlight) {
 		return Retry
 	}
 	return OK
@@ -145,12 +141,15 @@ func (in *Instance) warnOfEngineThread() {
 // maxPanics is how often the same chunk may panic before it is given up.
 const maxPanics = 10
 
+// maxPanicked bounds the chunks whose panics are counted.
+const maxPanicked = 4096
+
 // flushPanicked answers for a chunk whose flush panicked: RETRY, but not for
 // ever for the same chunk.
 func (in *Instance) flushPanicked(chunk []byte, tag string, v any, stack []byte) Answer {
 	key := in.ledger.Identify(chunk)
 	in.mu.Lock()
-	if len(in.panics) > maxTags {
+	if len(in.panics) > maxPanicked {
 		clear(in.panics)
 	}
 	in.panics[key]++

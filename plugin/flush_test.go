@@ -315,7 +315,7 @@ func TestAPanicCostsARetryAndNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{}
 		in, log := started(t, r)
-		in.walks.pool.New = func() any { panic("broken reader") }
+		in.walks.New = func() any { panic("broken reader") }
 		for i := 1; i <= maxPanics; i++ {
 			want := Retry
 			if i == maxPanics {
@@ -325,7 +325,7 @@ func TestAPanicCostsARetryAndNotForEver(t *testing.T) {
 				t.Errorf("try %d: answer %d, want %d", i, answer, want)
 			}
 		}
-		in.walks.pool.New = nil
+		in.walks.New = func() any { return in.newWalk() }
 		if answer := flush(in, chunk(event(1))); answer != OK {
 			t.Errorf("another chunk: answer %d, want OK", answer)
 		}

@@ -20,7 +20,7 @@ const handoverKept = time.Minute
 type handover struct {
 	id          string
 	ledger      *ledger.Ledger
-	reported    ledger.Reported
+	reported    *ledger.Reported
 	undelivered []*batch.Events
 	keep        func([]*batch.Events) // what nobody goes on with
 	expiry      *time.Timer

@@ -32,24 +32,24 @@ type Instance struct {
 	log     *slog.Logger
 	repeats *repeats
 
-	client  client
-	ledger  *ledger.Ledger
-	backend *batch.Backend
-	dead    *deadletter.Dir // nil: none
-	adopted bool            // events that are in no chunk any more
-	walks   walks
-	waiting waiting
+	client     client
+	ledger     *ledger.Ledger
+	backend    *batch.Backend
+	dead       *deadletter.Dir // nil: none
+	hasAdopted bool            // the backend holds events of mode batch that an instance before a reload left
+	walks      sync.Pool       // of *walk
+	waiting    waiting
+	reading    overlap
+
+	reported *ledger.Reported // skips
 
 	stop    chan struct{}  // closed when the intake ends
-	drained chan struct{}  // closed when the backend was shut down
 	sending sync.WaitGroup // of what earlier processes have kept
 
 	mu          sync.Mutex
 	times       map[string]*record.Times // by tag
 	panics      map[ledger.ID]int        // by chunk
-	reported    ledger.Reported          // skips
-	undelivered []*batch.Events          // in no chunk any more, at the end of the drain time
-	reading     overlap
+	undelivered []*batch.Events          // in no chunk any more, at the end of the drain time; after it nobody appends
 
 	counts     counts
 	warnEngine sync.Once
@@ -136,12 +136,15 @@ func assemble(p *Process, name string, cfg *Config, c client) (*Instance, error)
 		log:     newLogger(p.Log, printable(name, 100), cfg.LogLevel),
 		client:  c,
 		stop:    make(chan struct{}),
-		drained: make(chan struct{}),
 		exited:  make(chan struct{}),
 		times:   map[string]*record.Times{},
 		panics:  map[ledger.ID]int{},
+
+		waiting:  waiting{start: time.Now()},
+		reported: &ledger.Reported{},
 	}
 	in.repeats = &repeats{log: in.log}
+	in.walks.New = func() any { return in.newWalk() }
 	if err := errors.Join(makeFolder("State_Dir", cfg.StateDir), makeFolder("Dead_Letter_Dir", cfg.DeadLetterDir)); err != nil {
 		return nil, err
 	}
@@ -160,7 +163,7 @@ func assemble(p *Process, name string, cfg *Config, c client) (*Instance, error)
 	bounds.Observer = batch.Observer{Accepted: in.ledger.Done, Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.gaveUp, Rejected: in.rejected, Shrunk: in.shrunk}
 	bounds.Shrink = in.shrink
 	in.backend = batch.New(bounds, c)
-	in.adopted = len(undelivered) > 0
+	in.hasAdopted = len(undelivered) > 0
 	for _, ev := range undelivered {
 		in.backend.Adopt(ev)
 	}
@@ -187,8 +190,9 @@ func (in *Instance) Exit() {
 	start := time.Now()
 	before := in.backend.Stats()
 	close(in.stop)
-	in.backend.Shutdown(drain, in.cfg.Mode == ModeBlocking && !in.adopted || in.dead != nil || in.process.leaving.Load())
-	close(in.drained)
+	// Nothing is lost with what is given up: a chunk, a file or the next output has it.
+	isKept := in.cfg.Mode == ModeBlocking && !in.hasAdopted || in.dead != nil || in.process.leaving.Load()
+	in.backend.Shutdown(drain, isKept)
 	in.sending.Wait()
 	in.client.Close()
 	in.repeats.flush()

@@ -418,7 +418,7 @@ func TestAFlushThatAnExitMeetsAnswersForNothing(t *testing.T) {
 				r := &receiver{}
 				in, _ := started(t, r, "Mode", mode)
 				reading, goOn := make(chan struct{}), make(chan struct{})
-				in.walks.pool.New = func() any {
+				in.walks.New = func() any {
 					w := in.newWalk()
 					w.reader.OnSkip = func(record.Skip) { close(reading); <-goOn }
 					return w

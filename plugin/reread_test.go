@@ -162,6 +162,20 @@ func TestAfterAnOutageWhatWasReadTwiceIsSentOnceHoweverLongItTakes(t *testing.T)
 	}
 }
 
+func TestAfterAStartABacklogCountsAsWaitingForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waiting{start: time.Now()}
+		time.Sleep(backlogTime - 1)
+		if !w.answered(ledger.ID{1}, OK) {
+			t.Error("nothing waits")
+		}
+		time.Sleep(time.Nanosecond)
+		if w.answered(ledger.ID{1}, OK) {
+			t.Error("something waits for ever")
+		}
+	})
+}
+
 func TestAChunkThatNeverComesAgainIsForgottenAfterAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w waiting
@@ -365,7 +379,7 @@ func TestAPanicWhileAChunkIsReadLeavesNothingInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{}
 		in, _ := started(t, r, "Batch_Max_Size", "4")
-		in.walks.pool.New = func() any {
+		in.walks.New = func() any {
 			w := in.newWalk()
 			w.reader.OnSkip = func(record.Skip) { panic("in the middle of a chunk") }
 			return w
@@ -378,7 +392,7 @@ func TestAPanicWhileAChunkIsReadLeavesNothingInFlight(t *testing.T) {
 		if done, inFlight := in.ledger.Count(); done != 4 || inFlight != 0 {
 			t.Errorf("%d done, %d in flight, want the first batch done and nothing in flight", done, inFlight)
 		}
-		in.walks.pool = sync.Pool{}
+		in.walks = sync.Pool{New: func() any { return in.newWalk() }}
 		if answer := flush(in, c); answer != OK {
 			t.Errorf("answer %d, want OK", answer)
 		}

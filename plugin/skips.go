@@ -32,8 +32,6 @@ func (s *skipLog) isFirst(skip record.Skip) bool {
 	id := s.id
 	id[0] ^= uint64(skip.Offset)
 	id[1] ^= uint64(skip.Item)
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
 	return s.in.reported.First(id)
 }
 
@@ -61,10 +59,10 @@ func (s *skipLog) add(skip record.Skip) {
 	s.in.repeats.tell(slog.LevelWarn, skip.Reason.String(), text, attrs...)
 }
 
-// countRepairs adds up what was repaired in events that were handed over, and warns of
+// countRepairs adds up what was repaired in events that were submitted, and warns of
 // what an operator can mend.
-func (in *Instance) countRepairs(n *repairs) {
-	if *n == (repairs{}) {
+func (in *Instance) countRepairs(n *repairCounts) {
+	if *n == (repairCounts{}) {
 		return
 	}
 	of := func(kind repair) int { return n[bits.TrailingZeros8(uint8(kind))] }

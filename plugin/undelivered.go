@@ -31,7 +31,7 @@ func (in *Instance) gaveUp(ev *batch.Events, owner *batch.Delivery) {
 }
 
 // keepUndelivered keeps events that are in no chunk any more for the next start,
-// and names those that could not be kept.
+// and names those that could not be kept. It blocks on the disk.
 func (in *Instance) keepUndelivered(runs []*batch.Events) {
 	if len(runs) == 0 {
 		return
@@ -42,7 +42,9 @@ func (in *Instance) keepUndelivered(runs []*batch.Events) {
 		if kept, err = in.dead.Keep(in.id, eventsOf(runs)); err != nil {
 			in.log.Error("undelivered events cannot be written to Dead_Letter_Dir", "error", err)
 		}
-		in.log.Warn("undelivered events are kept in Dead_Letter_Dir, and sent at the next start", "events", kept)
+		if kept > 0 {
+			in.log.Warn("undelivered events are kept in Dead_Letter_Dir, and sent at the next start", "events", kept)
+		}
 	}
 	for _, ev := range runs {
 		n := min(kept, ev.Len())
@@ -141,7 +143,7 @@ func (in *Instance) sendFile(name string) error {
 // sendOnce reads a file once, and says whether everything in it is done then.
 func (in *Instance) sendOnce(name string, taken *deadletter.Taken) (sent bool, err error) {
 	d := in.backend.NewDelivery()
-	g := &runs{in: in, take: func(run *batch.Events) error { return in.addPatiently(d, run) }}
+	g := &runs{in: in, enqueue: func(run *batch.Events) error { return in.addPatiently(d, run) }}
 	g.begin()
 	defer g.end()
 	for line := 0; ; line++ {
@@ -160,16 +162,8 @@ func (in *Instance) sendOnce(name string, taken *deadletter.Taken) (sent bool, e
 		return false, nil
 	}
 	d.End()
-	select {
-	case <-d.Done():
-	case <-in.drained:
-	}
-	select {
-	case <-d.Done():
-		return d.Result().GivenUp == 0 && in.ledger.AllDone(g.inFlight), nil
-	default:
-		return false, nil
-	}
+	<-d.Done() // at the end of the drain time at the latest
+	return d.Result().GivenUp == 0 && in.ledger.AllDone(g.inFlight), nil
 }
 
 // addPatiently waits for room as long as the intake is open.
@@ -200,7 +194,7 @@ func (in *Instance) givenUpText() (slog.Level, string) {
 	case len(in.undelivered) == 0:
 		return slog.LevelWarn, begin + "is in chunks that Fluent Bit still has and sends again"
 	case in.dead != nil:
-		return slog.LevelWarn, begin + "is kept in Dead_Letter_Dir and sent at the next start"
+		return slog.LevelWarn, begin + "goes to Dead_Letter_Dir, to be sent at the next start"
 	case in.process.leaving.Load():
 		return slog.LevelWarn, begin + "goes to the output that follows with the same Instance or destination"
 	}

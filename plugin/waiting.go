@@ -12,21 +12,25 @@ import (
 )
 
 const (
-	// maxWaiting bounds the chunks that are counted. Fluent Bit has 2048 on their way at
-	// most (task_map_size, flb_config.h).
+	// maxWaiting bounds the memory. Fluent Bit has 2048 chunks under way at most
+	// (task_map_size, flb_config.h), but those that it dropped count on for waitingKept.
 	maxWaiting = 1 << 16
 
 	// waitingKept is how long after its last RETRY a chunk still counts. Fluent Bit may
 	// drop one without a word, and one may wait long for its turn.
 	waitingKept = time.Hour
+
+	// backlogTime is how long after a start chunks count as waiting that were not seen
+	// yet: those of a backlog, which an earlier process may have answered RETRY.
+	backlogTime = 10 * time.Minute
 )
 
-// waiting are the chunks that were answered RETRY and not OK since. The zero value is
-// ready. It is safe for concurrent use.
+// waiting are the chunks that were answered RETRY and not OK since. It is safe for concurrent use.
 type waiting struct {
 	mu     sync.Mutex
 	chunks map[ledger.ID]time.Time // by the last RETRY
 	purge  time.Time               // when to look next for those that never came again
+	start  time.Time               // of the instance
 }
 
 // answered notes an answer, and says whether chunks wait.
@@ -51,12 +55,16 @@ func (w *waiting) answered(chunk ledger.ID, answer Answer) bool {
 			}
 		}
 	}
-	return len(w.chunks) > 0
+	return len(w.chunks) > 0 || now.Sub(w.start) < backlogTime
 }
 
-// noteAnswer has the ledger hold what it has while chunks wait. A chunk is told from
-// others by its beginning and its size, which is good enough for that.
+// noteAnswer counts an answer, and has the ledger hold what it has while chunks wait. A
+// chunk is told from others by its beginning and its size: a hash of all of it would cost
+// too much for each flush, and a mistake costs memory or holds for less.
 func (in *Instance) noteAnswer(chunk []byte, answer Answer) {
+	if answer == Retry {
+		in.counts.retries.Add(1)
+	}
 	id := in.ledger.Identify(chunk[:min(len(chunk), 1024)])
 	id[0] ^= uint64(len(chunk))
 	in.ledger.Hold(in.waiting.answered(id, answer))

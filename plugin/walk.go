@@ -26,12 +26,12 @@ func (in *Instance) newWalk() *walk {
 	return w
 }
 
-// read reads the events of the chunk and hands those that are new to the backend, with
+// read reads the events of the chunk and submits those that are new to the backend, with
 // to or, in mode batch, without, waiting for room until ctx is done. It returns nil when
-// the last one was handed over, otherwise the backend's error; then the rest is new when
+// the last one was submitted, otherwise the backend's error; then the rest is new when
 // the chunk comes back. end has to be called whatever happens.
 func (w *walk) read(ctx context.Context, chunk []byte, tag string, to *batch.Delivery) error {
-	w.take = func(run *batch.Events) error {
+	w.enqueue = func(run *batch.Events) error {
 		if to != nil {
 			return to.Add(ctx, run)
 		}
@@ -67,10 +67,10 @@ func (w *walk) read(ctx context.Context, chunk []byte, tag string, to *batch.Del
 	}
 }
 
-// end gives back what was not handed over, and forgets the chunk, which is Fluent Bit's.
+// end gives back what was not submitted, and forgets the chunk, which is Fluent Bit's.
 func (w *walk) end() {
 	w.runs.end()
-	w.take = nil
+	w.enqueue = nil
 	w.skips.begin(nil, "")
 	w.reader.Reset(nil, nil)
 }
@@ -101,18 +101,6 @@ func repairOf(e record.Event) (r repair) {
 	}
 	return r
 }
-
-// walks are those that no flush has at the moment.
-type walks struct{ pool sync.Pool }
-
-func (p *walks) get(in *Instance) *walk {
-	if w, ok := p.pool.Get().(*walk); ok {
-		return w
-	}
-	return in.newWalk()
-}
-
-func (p *walks) put(w *walk) { p.pool.Put(w) }
 
 // overlap tells whether chunks were read at the same time, which only a host does that
 // ignores FLB_OUTPUT_SYNCHRONOUS. It is safe for concurrent use.

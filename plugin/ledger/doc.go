@@ -2,9 +2,9 @@
 // whatever Fluent Bit reads or sends again is delivered once: a chunk after RETRY, the
 // backlog of a restart, a rotated file that in_tail reads a second time.
 //
-// An event is known by its identity, a keyed HighwayHash-128 of what was read. The key
-// is random and stays in State_Dir, so those who write events cannot make two of them
-// alike. Two events that are the same in every byte are one event. The auditID alone
+// An event is known by its identity, 93 bits of a keyed HighwayHash-128 of what was read.
+// The key is random and stays in State_Dir, so those who write events cannot make two of
+// them alike. Two events that are the same in every byte are one event. The auditID alone
 // says nothing: clients choose it.
 //
 // An event is in one of three states:

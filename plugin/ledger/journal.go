@@ -56,22 +56,27 @@ func (j *journal) path(i int) string {
 // The first one is locked: a ledger is one process's.
 func openJournal(dir, name string) (*journal, error) {
 	j := &journal{dir: dir, name: name}
-	err := os.MkdirAll(dir, 0o700)
-	for end := time.Now().Add(lockWait); err == nil; time.Sleep(100 * time.Millisecond) {
-		err = j.openFile(0)
-		if !errors.Is(err, errLocked) || time.Now().After(end) {
-			break
-		}
-		err = nil
-	}
-	if err == nil {
-		err = j.openFile(1)
-	}
-	if err != nil {
+	if err := j.openFiles(); err != nil {
 		j.close()
 		return nil, fmt.Errorf("State_Dir %q: %w", dir, err)
 	}
 	return j, nil
+}
+
+func (j *journal) openFiles() error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	end := time.Now().Add(lockWait)
+	err := j.openFile(0)
+	for errors.Is(err, errLocked) && time.Now().Before(end) {
+		time.Sleep(100 * time.Millisecond)
+		err = j.openFile(0)
+	}
+	if err != nil {
+		return err
+	}
+	return j.openFile(1)
 }
 
 var errLocked = errors.New("another process has it open: give each process a State_Dir of its own, or wait until the other one has ended")
@@ -111,24 +116,25 @@ func (j *journal) close() {
 }
 
 // begin takes up what the heads of the files say: the key and the younger generation.
-// Where there is none, key and generation are those given. The errors are about files
-// that are not empty and yet of no use.
-func (j *journal) begin(key *[32]byte, generation *uint64) (damaged []error) {
+// Where there is none, key and generation are those given. Files that are not empty and
+// yet of no use are emptied, and damaged says why. A file that cannot be read stays as it
+// is: then begin fails.
+func (j *journal) begin(key *[32]byte, generation *uint64) (damaged []error, err error) {
 	var keys [2][32]byte
 	var generations [2]uint64 // 0: of no use
 	for i, f := range j.files {
 		head := make([]byte, headSize)
 		n, err := f.ReadAt(head, 0)
-		if n == 0 && err == io.EOF {
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if n == 0 {
 			continue
 		}
 		g := binary.LittleEndian.Uint64(head[headSize-8:])
 		switch {
 		case n < headSize || string(head[:len(magic)]) != magic || g == 0 || g > 1<<62 || g&1 != uint64(i):
 			damaged = append(damaged, fmt.Errorf("%s does not begin as a ledger does", f.Name()))
-			continue
-		case err != nil && err != io.EOF:
-			damaged = append(damaged, err)
 			continue
 		}
 		keys[i], generations[i] = [32]byte(head[len(magic):]), g
@@ -153,11 +159,11 @@ func (j *journal) begin(key *[32]byte, generation *uint64) (damaged []error) {
 			_ = j.files[i].Truncate(0) // so that it is told once; an append does so too
 		}
 	}
-	return damaged
+	return damaged, nil
 }
 
-// read calls do for the last entries, limit of them at most, in the file of the
-// generation, and cuts off what is no whole entry.
+// read calls do for the last entries in the file of the generation, limit of them at most,
+// for a window may have been made smaller. It cuts off what is no whole entry.
 func (j *journal) read(generation uint64, limit int, do func(ID)) error {
 	i := generation & 1
 	f := j.files[i]

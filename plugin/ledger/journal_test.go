@@ -149,8 +149,8 @@ func TestABigJournalIsReadFromItsEnd(t *testing.T) {
 	deliver(l, 0, 10_000)
 	l.Close()
 	l, w := opened(t, dir, 10)
-	want(t, l, 10_000-2*most*10, 10_000, Done)
-	want(t, l, 0, 10_000-2*most*10, New)
+	want(t, l, 10_000-2*maxWindows*10, 10_000, Done)
+	want(t, l, 0, 10_000-2*maxWindows*10, New)
 	w.want(t)
 }
 

@@ -40,13 +40,14 @@ const (
 	// that is read again.
 	minAge = time.Minute
 
-	// most is how many windows of events are remembered in a generation, whatever its
+	// maxWindows is how many windows of events are remembered in a generation, whatever its
 	// age.
-	most = 8
+	maxWindows = 8
 )
 
 // Ledger remembers events. Its methods may be called from any goroutine. Only Open,
-// Done, Configure and Close wait for the disk; the look-ups never do.
+// Done, Configure and Close wait for the disk; the look-ups never do, but they may wait
+// some milliseconds while the table grows or a generation ends.
 type Ledger struct {
 	key [32]byte // of the identities
 
@@ -64,7 +65,7 @@ type Ledger struct {
 	generation uint64 // the younger one
 	began      time.Time
 	count      int // events that became done in it
-	held       int // events in it, with those that moved to it
+	size       int // events in it, with those that moved to it
 	hold       bool
 	closed     bool
 }
@@ -83,15 +84,22 @@ func Open(o Options) (*Ledger, error) {
 		l.table.close()
 		return nil, err
 	}
-	l.load(j)
+	if err := l.load(j); err != nil {
+		j.close()
+		l.table.close()
+		return nil, fmt.Errorf("State_Dir %q: %w", o.Dir, err)
+	}
 	return l, nil
 }
 
 // load takes what the journal's files have, and the journal.
-func (l *Ledger) load(j *journal) {
+func (l *Ledger) load(j *journal) error {
+	damaged, err := j.begin(&l.key, &l.generation)
+	if err != nil {
+		return err
+	}
 	l.journal = j
-	damaged := j.begin(&l.key, &l.generation)
-	limit := 2 * most * l.window
+	limit := 2 * maxWindows * l.window   // a file that was written anew has both generations
 	for _, age := range []uint64{1, 0} { // the older generation first
 		generation := l.generation - age
 		err := j.read(generation, limit, func(id ID) {
@@ -108,16 +116,17 @@ func (l *Ledger) load(j *journal) {
 			}
 			if age == 0 {
 				l.count++
-				l.held++
+				l.size++
 			}
 		})
 		if err != nil {
-			damaged = append(damaged, err)
+			return err
 		}
 	}
 	for _, err := range damaged {
 		l.warn("a file of State_Dir cannot be used: events that it had as delivered may be sent again", "error", err)
 	}
+	return nil
 }
 
 // Identify returns the identity of an event, of which text is what was read.
@@ -174,16 +183,18 @@ func (l *Ledger) Release(ids []ID) {
 	})
 }
 
-// Hold says whether a generation is to end only when it has as much as it may: after an
-// outage, what was read twice comes in no order, over as long as it takes to catch up.
+// Hold(true) keeps the younger generation from ending before it has eight windows;
+// Hold(false) lets it end as usual. After an outage, what was read twice comes in no order,
+// and its two copies may be as far apart as the backlog is long.
 func (l *Ledger) Hold(hold bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold = hold
 }
 
-// Done remembers that the events are dealt with, in memory and in State_Dir. It blocks
-// while the disk takes them. A disk that does not is warned of, and costs no event.
+// Done remembers that the events are dealt with, in memory and in State_Dir. IDs that were
+// never reserved become done too. It blocks while the disk takes them. A disk that does not
+// is warned of, and costs no event. It keeps nothing of ids, and does nothing after Close.
 func (l *Ledger) Done(ids []ID) {
 	var warnings []warning
 	l.saving.Lock()
@@ -206,7 +217,7 @@ func (l *Ledger) Done(ids []ID) {
 			return
 		}
 		l.count++
-		l.held++
+		l.size++
 	})
 	turns, remembers := l.isOver(now)
 	var old []byte
@@ -217,7 +228,7 @@ func (l *Ledger) Done(ids []ID) {
 
 	if remembers > 0 {
 		warnings = append(warnings, warning{"Duplicate_Window is too small for so many events: what comes again later than remembered_for is sent again; raise it",
-			[]any{"remembered_for", remembers.Round(time.Second), "events", most * l.window}})
+			[]any{"remembered_for", remembers.Round(time.Second), "events", maxWindows * l.window}})
 	}
 	if l.journal == nil {
 		return
@@ -275,7 +286,7 @@ func (l *Ledger) stateOf(s slot, known bool) State {
 		return InFlight
 	case m&^moved != doneIn(l.generation):
 		l.table.setMark(s, doneIn(l.generation)|moved)
-		l.held++
+		l.size++
 	}
 	return Done
 }
@@ -287,7 +298,7 @@ func (l *Ledger) isOver(now time.Time) (is bool, remembers time.Duration) {
 	switch {
 	case age >= minAge && l.count >= max(1, l.window/2) && !l.hold:
 		return true, 0
-	case l.held >= most*l.window:
+	case l.size >= maxWindows*l.window:
 		return true, max(age, 1)
 	}
 	return false, 0
@@ -307,7 +318,7 @@ func (l *Ledger) turn(now time.Time) (entries []byte) {
 		}
 	})
 	l.generation++
-	l.began, l.count, l.held = now, 0, 0
+	l.began, l.count, l.size = now, 0, 0
 	return entries
 }
 
@@ -325,8 +336,9 @@ func (l *Ledger) everything() (entries []byte) {
 }
 
 // Configure gives a ledger that is handed on after a reload the settings of the output
-// that goes on with it. What is remembered stays. After an error the ledger is as
-// before.
+// that goes on with it. What is remembered stays. In another folder it makes the files of
+// this ledger anew, whatever they had. It blocks as Open does. After an error the ledger is
+// as before.
 func (l *Ledger) Configure(o Options) error {
 	l.saving.Lock()
 	defer l.saving.Unlock()

@@ -184,13 +184,13 @@ func TestWhatIsSeenAgainIsRememberedOn(t *testing.T) {
 func TestTooSmallAWindowIsExceededForAMinuteAndThenWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, w := opened(t, "", 10)
-		deliver(l, 0, most*10-1)
-		want(t, l, 0, most*10-1, Done)
+		deliver(l, 0, maxWindows*10-1)
+		want(t, l, 0, maxWindows*10-1, Done)
 		w.want(t)
 		time.Sleep(20 * time.Second)
-		deliver(l, most*10-1, most*10)
+		deliver(l, maxWindows*10-1, maxWindows*10)
 		w.want(t, "Duplicate_Window is too small for so many events: what comes again later than remembered_for is sent again; raise it remembered_for 20s events 80")
-		want(t, l, 0, most*10, Done)
+		want(t, l, 0, maxWindows*10, Done)
 	})
 }
 
@@ -198,15 +198,15 @@ func TestWhileItIsHeldAGenerationEndsOnlyForItsSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, w := opened(t, "", 100)
 		l.Hold(true)
-		for n := 0; n < most*100-50; n += 50 {
+		for n := 0; n < maxWindows*100-50; n += 50 {
 			time.Sleep(minAge)
 			deliver(l, n, n+50)
 		}
-		want(t, l, 0, most*100-50, Done)
+		want(t, l, 0, maxWindows*100-50, Done)
 		w.want(t)
-		deliver(l, most*100-50, most*100)
+		deliver(l, maxWindows*100-50, maxWindows*100)
 		w.want(t, "Duplicate_Window is too small for so many events: what comes again later than remembered_for is sent again; raise it remembered_for 15m0s events 800")
-		want(t, l, 0, most*100, Done)
+		want(t, l, 0, maxWindows*100, Done)
 		l.Hold(false)
 		for n := 10_000; n < 10_100; n += 50 {
 			time.Sleep(minAge)
