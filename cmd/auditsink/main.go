@@ -34,7 +34,7 @@ const shutdownTimeout = 10 * time.Second
 type options struct {
 	listen                    string
 	tlsCert, tlsKey, clientCA string
-	storeFile                 string
+	storeFile, requestsFile   string
 	verify                    []string
 	quiet                     bool
 	receiver                  receiverOptions
@@ -81,6 +81,7 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&r.credentials.bearerTokenFile, "bearer-token-file", "", "answer 401 unless the bearer token is the one in this `file`, read for each request")
 	fs.StringVar(&r.credentials.basicAuthFile, "basic-auth-file", "", "answer 401 unless user and password are those in this `file`, as user:password, read for each request")
 	fs.StringVar(&o.storeFile, "store", "", "append the accepted events to this `file`, one a line, synced to the disk before the answer; what it holds already counts too")
+	fs.StringVar(&o.requestsFile, "requests", "", "append a line for each request to this `file`: when it came, when its answer was ready, the first line in the store that it became, and how many")
 	fs.StringVar(&verify, "verify", "", "at the end, compare with these audit logs (`file[,file…]`, gzip or plain; a name may be a pattern, as audit*.log, for a log that was rotated)")
 	fs.BoolVar(&r.semantic, "semantic", false, "compare decoded values instead of bytes: order of keys, spelling of numbers and strings, and a missing kind or apiVersion make no difference")
 	fs.Func("absent", "top-level `field` that must be absent from every event although the log has it (repeatable, needs -semantic)", func(v string) error {
@@ -156,6 +157,12 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (int, erro
 			return 0, err
 		}
 		defer r.store.close()
+	}
+	if o.requestsFile != "" {
+		if r.requests, err = openRequestLog(o.requestsFile); err != nil {
+			return 0, err
+		}
+		defer r.requests.close()
 	}
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {

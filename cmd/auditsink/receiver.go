@@ -30,6 +30,7 @@ type receiverOptions struct {
 type receiver struct {
 	receiverOptions
 	store    *store // nil: events are only counted
+	requests *requestLog
 	tally    *tally
 	started  time.Time
 	stop     func()
@@ -55,6 +56,16 @@ func (rv *receiver) connState(_ net.Conn, state http.ConnState) {
 }
 
 func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	seen := request{Begin: time.Now()}
+	rv.serve(w, r, &seen)
+	seen.End = time.Now()
+	if err := rv.requests.add(seen); err != nil {
+		rv.stop() // the file would not say what was under way
+	}
+}
+
+// serve answers r, and says in seen what it stored of it.
+func (rv *receiver) serve(w http.ResponseWriter, r *http.Request, seen *request) {
 	n := rv.tally.request(r.ProtoMajor)
 	failing := rv.faults.byNumber(n, time.Since(rv.started))
 	status := rv.faults.status
@@ -106,12 +117,13 @@ func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			rv.refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		total, err := rv.take(events)
+		first, total, err := rv.take(events)
 		if err != nil {
 			http.Error(w, "cannot store", http.StatusInternalServerError)
 			rv.tally.answer("500")
 			return
 		}
+		seen.First, seen.Events = first, len(events)
 		if rv.stopAfter > 0 && total >= rv.stopAfter {
 			rv.stop() // which waits for the answer
 		}
@@ -152,14 +164,15 @@ func (rv *receiver) finish(w http.ResponseWriter, r *http.Request, failing bool,
 	rv.tally.answer("200")
 }
 
-// take stores and counts the events of one body, and returns how many there are now.
-func (rv *receiver) take(events []event) (total int, err error) {
+// take stores and counts the events of one body, and returns which line of the store is
+// its first, and how many events there are now.
+func (rv *receiver) take(events []event) (first, total int, err error) {
 	if rv.store != nil {
-		if err := rv.store.append(events); err != nil {
-			return 0, err
+		if first, err = rv.store.append(events); err != nil {
+			return 0, 0, err
 		}
 	}
-	return rv.tally.batch(events), nil
+	return first, rv.tally.batch(events), nil
 }
 
 // refuse answers what no audit webhook would take.

@@ -17,6 +17,7 @@ type store struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	file    *os.File
+	lines   int // in the file
 	written int // appends that are in the file
 	synced  int // appends that are on the disk
 	syncing bool
@@ -32,6 +33,7 @@ func openStore(name string, existing func(event)) (*store, error) {
 		return nil, fmt.Errorf("-store: %w", err)
 	}
 	var size int64
+	lines := 0
 	r := bufio.NewReaderSize(f, 1<<20)
 	for {
 		line, err := r.ReadBytes('\n')
@@ -43,6 +45,7 @@ func openStore(name string, existing func(event)) (*store, error) {
 			return nil, fmt.Errorf("-store: %w", err)
 		}
 		size += int64(len(line))
+		lines++
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			existing(newEvent(line))
 		}
@@ -55,14 +58,15 @@ func openStore(name string, existing func(event)) (*store, error) {
 		f.Close()
 		return nil, fmt.Errorf("-store: %w", err)
 	}
-	s := &store{file: f}
+	s := &store{file: f, lines: lines}
 	s.changed.L = &s.mu
 	return s, nil
 }
 
-// append writes events and returns once they are on the disk. Concurrent calls share
-// one fsync. After an error the file's end is unknown, so every later call fails too.
-func (s *store) append(events []event) error {
+// append writes events and returns once they are on the disk, with the number of the
+// first one's line, from 1. Concurrent calls share one fsync. After an error the file's
+// end is unknown, so every later call fails too.
+func (s *store) append(events []event) (first int, err error) {
 	size := 0
 	for _, e := range events {
 		size += len(e.raw) + 1
@@ -75,12 +79,14 @@ func (s *store) append(events []event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return s.err
+		return 0, s.err
 	}
 	if _, err := s.file.Write(lines); err != nil {
 		s.err = fmt.Errorf("-store: %w", err)
-		return s.err
+		return 0, s.err
 	}
+	first = s.lines + 1
+	s.lines += len(events)
 	s.written++
 	for mine := s.written; s.synced < mine && s.err == nil; {
 		if s.syncing {
@@ -100,7 +106,7 @@ func (s *store) append(events []event) error {
 		}
 		s.changed.Broadcast()
 	}
-	return s.err
+	return first, s.err
 }
 
 // failure returns the error that ended the storing, if one did.

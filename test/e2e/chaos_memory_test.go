@@ -146,7 +146,7 @@ func TestMemoryIsBoundedWhileTheReceiverIsDown(t *testing.T) {
 			t.Fatalf("auditgen ended with %d", status)
 		}
 		size := func() int64 {
-			info, err := os.Stat(r.store)
+			info, err := os.Stat(r.store.name)
 			if err != nil {
 				return 0
 			}

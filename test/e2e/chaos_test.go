@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"math/bits"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -144,7 +141,7 @@ func (c *trial) prepare(lines []string, pieces int, during time.Duration, keys s
 		keys: fmt.Sprintf("Mode %s|Initial_Backoff %v|Max_Backoff %v|Max_Concurrent_Requests %d|Request_Timeout %v|Flush_Timeout 1s|Drain_Timeout 2s|Batch_Max_Wait 200ms", c.mode, initialBackoff, longestBackoff, concurrent, cmp.Or(c.timeout, requestTimeout)) + keys,
 	}
 	if c.form == "parsed" {
-		s.timeFormat = "%Y-%m-%dT%H:%M:%S.%LZ"
+		s.timeFormat = parserTime
 	}
 	c.write = load(c.T, c.e, c.log, c.lines, s, (len(lines)+pieces-1)/pieces, during/time.Duration(pieces))
 	return s
@@ -222,21 +219,6 @@ func (c *trial) finish(p *process, r *receiver, healed time.Time) result {
 		record(c.T, tableRow{c.name, c.mode, c.form, res})
 	}
 	return res
-}
-
-// distinct is how many different events the receiver has stored.
-func (r *receiver) distinct() int {
-	b, err := os.ReadFile(r.store)
-	if err != nil {
-		return 0
-	}
-	seen := map[[sha256.Size]byte]bool{}
-	for line := range bytes.Lines(b) {
-		if bytes.HasSuffix(line, []byte("\n")) {
-			seen[sha256.Sum256(line)] = true
-		}
-	}
-	return len(seen)
 }
 
 // mostProbes is how many probes a failure of that length can see at most, at waits

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,6 @@ import (
 type setup struct {
 	dir     string // of the pipeline's state: storage, position, gaps
 	log     string
-	twin    string // a second log under the same tag, for a real Fluent Bit alone
 	url     string // "": the keys say where
 	keys    string // of the [OUTPUT] section: "Mode batch|Max_Backoff 4s"
 	headers string // the key Headers, which may hold a bar
@@ -30,6 +30,14 @@ type setup struct {
 
 	timeFormat string // of a JSON parser with stageTimestamp as its time key; "": raw lines
 
+	// For a real Fluent Bit alone.
+	inputs     []input  // none: one that reads log
+	outputs    []output // none: one that gets all of it
+	rotateWait int      // seconds; 0: 5
+	refresh    int      // Refresh_Interval in seconds; 0: 1
+	retryBase  int      // scheduler.base in seconds; 0: 1
+	retryCap   int      // scheduler.cap in seconds; 0: 5
+
 	// What the bundled host sends, for it does not follow a file: chunks of that
 	// many lines, and one every so often.
 	chunkLines int
@@ -38,11 +46,26 @@ type setup struct {
 	hostArgs []string // for the bundled host alone
 }
 
-func (s *setup) graceSeconds() int {
-	if s.grace == 0 {
-		return 5
-	}
-	return s.grace
+// input is one that reads a log.
+type input struct {
+	path string // a name, or a pattern for a log that is rotated
+	tag  string // "": kube.audit
+}
+
+// output is an [OUTPUT] section of the plugin. All of a setup have its keys.
+type output struct {
+	match   string
+	headers string // the key Headers
+}
+
+// parserTime is the Time_Format that keeps all of an event's time.
+const parserTime = "%Y-%m-%dT%H:%M:%S.%LZ"
+
+func (s *setup) graceSeconds() int { return cmp.Or(s.grace, 5) }
+
+// positions is the database in which the input of that number keeps how far it read.
+func (s *setup) positions(input int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("tail%d.db", input))
 }
 
 // keyValues are the keys of the [OUTPUT] section.
@@ -87,6 +110,17 @@ func (s *setup) run(t *testing.T, name string, args ...string) *process {
 	return startCommand(t, cmd)
 }
 
+// hasRead says whether the bundled host is at the end of the log.
+func (s *setup) hasRead(t *testing.T) bool {
+	t.Helper()
+	log, err := os.Stat(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	position, err := os.ReadFile(filepath.Join(s.dir, "position"))
+	return err == nil && strings.Contains(string(position), fmt.Sprintf(" %d %s\n", log.Size(), s.log))
+}
+
 func (s *setup) gapFile() string { return filepath.Join(s.dir, "gap.txt") }
 
 // engine starts pipelines. Both stay until they are stopped, and read the log
@@ -119,73 +153,68 @@ func (bundledHost) start(t *testing.T, s setup) *process {
 
 type realFluentBit struct{}
 
-func (realFluentBit) start(t *testing.T, s setup) *process {
+func (e realFluentBit) start(t *testing.T, s setup) *process {
 	t.Helper()
-	conf := filepath.Join(s.dir, "fluent-bit.conf")
-	parsers := filepath.Join(s.dir, "parsers.conf")
-	parser := ""
-	if s.timeFormat != "" {
-		parser = "Parser audit"
-		text := fmt.Sprintf("[PARSER]\n    Name audit\n    Format json\n    Time_Key stageTimestamp\n    Time_Format %s\n", s.timeFormat)
-		if err := os.WriteFile(parsers, []byte(text), 0o644); err != nil {
+	return s.run(t, fluentBit, "-q", "-e", plugin, "-c", e.configure(t, s))
+}
+
+// configure writes the configuration of a pipeline, which a process that runs it reads
+// at its start and at a reload, and returns the file's name.
+func (realFluentBit) configure(t *testing.T, s setup) string {
+	t.Helper()
+	file := func(name, text string) string {
+		name = filepath.Join(s.dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		parsers = "Parsers_File " + parsers
-	} else {
-		parsers = ""
+		return name
 	}
-	var keys strings.Builder
-	for _, kv := range s.keyValues() {
-		fmt.Fprintf(&keys, "    %s %s\n", kv[0], kv[1])
-	}
-	var inputs strings.Builder
-	for _, log := range []string{s.log, s.twin} {
-		if log == "" {
-			continue
+	var conf strings.Builder
+	section := func(name string, keys ...string) {
+		fmt.Fprintf(&conf, "[%s]\n", name)
+		for _, key := range keys {
+			fmt.Fprintf(&conf, "    %s\n", key)
 		}
-		fmt.Fprintf(&inputs, `[INPUT]
-    Name tail
-    Path %s
-    Tag kube.audit
-    DB %s
-    Read_from_Head On
-    Buffer_Chunk_Size 512k
-    Buffer_Max_Size 16M
-    Refresh_Interval 1
-    storage.type filesystem
-    %s
-`, log, filepath.Join(s.dir, filepath.Base(log)+".db"), parser)
 	}
-	text := fmt.Sprintf(`[SERVICE]
-    Flush 0.2
-    Grace %d
-    Log_Level info
-    storage.path %s
-    scheduler.base 1
-    scheduler.cap 5
-    Hot_Reload On
-    Hot_Reload.Ensure_Thread_Safety Off
-    %s
-%s[INPUT]
-    Name dummy
-    Tag gap
-    Rate 10
-[OUTPUT]
-    Name file
-    Match gap
-    Path %s
-    File %s
-[OUTPUT]
-    Name k8saudit
-    Match kube.audit
-    Workers %d
-    Retry_Limit no_limits
-%s`, s.graceSeconds(), filepath.Join(s.dir, "storage"), parsers, inputs.String(),
-		s.dir, filepath.Base(s.gapFile()), s.workers, keys.String())
-	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+	service := []string{
+		"Flush 0.2", fmt.Sprintf("Grace %d", s.graceSeconds()), "Log_Level info", "storage.path " + filepath.Join(s.dir, "storage"),
+		fmt.Sprintf("scheduler.base %d", cmp.Or(s.retryBase, 1)), fmt.Sprintf("scheduler.cap %d", cmp.Or(s.retryCap, 5)),
+		"Hot_Reload On", "Hot_Reload.Ensure_Thread_Safety Off",
 	}
-	return s.run(t, fluentBit, "-q", "-e", plugin, "-c", conf)
+	var parser []string
+	if s.timeFormat != "" {
+		text := fmt.Sprintf("[PARSER]\n    Name audit\n    Format json\n    Time_Key stageTimestamp\n    Time_Format %s\n", s.timeFormat)
+		service = append(service, "Parsers_File "+file("parsers.conf", text))
+		parser = []string{"Parser audit"}
+	}
+	section("SERVICE", service...)
+	inputs := s.inputs
+	if inputs == nil {
+		inputs = []input{{path: s.log}}
+	}
+	for i, in := range inputs {
+		section("INPUT", append([]string{
+			"Name tail", "Path " + in.path, "Tag " + cmp.Or(in.tag, "kube.audit"), "DB " + s.positions(i), "Read_from_Head On",
+			"Buffer_Chunk_Size 512k", "Buffer_Max_Size 16M", "storage.type filesystem",
+			fmt.Sprintf("Rotate_Wait %d", cmp.Or(s.rotateWait, 5)), fmt.Sprintf("Refresh_Interval %d", cmp.Or(s.refresh, 1)),
+		}, parser...)...)
+	}
+	section("INPUT", "Name dummy", "Tag gap", "Rate 10")
+	section("OUTPUT", "Name file", "Match gap", "Path "+s.dir, "File "+filepath.Base(s.gapFile()))
+	outputs := s.outputs
+	if outputs == nil {
+		outputs = []output{{match: "kube.*"}}
+	}
+	for _, out := range outputs {
+		own := s
+		own.headers = cmp.Or(out.headers, s.headers)
+		keys := []string{"Name k8saudit", "Match " + out.match, fmt.Sprintf("Workers %d", s.workers), "Retry_Limit no_limits"}
+		for _, kv := range own.keyValues() {
+			keys = append(keys, kv[0]+" "+kv[1])
+		}
+		section("OUTPUT", keys...)
+	}
+	return file("fluent-bit.conf", conf.String())
 }
 
 // onEach runs a scenario on each engine.

@@ -3,6 +3,8 @@ package e2e
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -213,19 +215,20 @@ func until(t *testing.T, what string, is func() bool) {
 // receiver is an auditsink.
 type receiver struct {
 	*process
-	store string
-	url   string
+	store    *growing
+	requests string // the file of its requests
+	url      string
 }
 
-// receive starts a receiver that compares what it gets with log. address may
-// name the one that an earlier receiver had.
+// receive starts a receiver that compares what it gets with log, which may be a pattern.
+// address may name the one that an earlier receiver had.
 func receive(t *testing.T, dir, log, address string, args ...string) *receiver {
 	t.Helper()
-	r := &receiver{store: filepath.Join(dir, "received.log")}
+	r := &receiver{store: &growing{name: filepath.Join(dir, "received.log")}, requests: filepath.Join(dir, "requests.log")}
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
-	r.process = start(t, auditsink, append([]string{"-listen", address, "-store", r.store, "-verify", log}, args...)...)
+	r.process = start(t, auditsink, append([]string{"-listen", address, "-store", r.store.name, "-requests", r.requests, "-verify", log}, args...)...)
 	until(t, "the receiver listens", func() bool {
 		if r.ended() {
 			t.Fatalf("the receiver ended")
@@ -251,11 +254,73 @@ func (r *receiver) address() string {
 
 // stored is how many events the receiver has stored.
 func (r *receiver) stored() int {
-	b, err := os.ReadFile(r.store)
+	lines, _ := r.store.read(r.t)
+	return lines
+}
+
+// distinct is how many different events the receiver has stored.
+func (r *receiver) distinct() int {
+	_, distinct := r.store.read(r.t)
+	return distinct
+}
+
+// growing is a file of lines that another process appends to. What was read once is not
+// read again.
+type growing struct {
+	name string
+
+	mu     sync.Mutex
+	offset int64
+	rest   []byte // of a line that has no end yet
+	lines  int
+	seen   map[[sha256.Size]byte]bool
+}
+
+// has says whether a line is in the file.
+func (g *growing) has(t *testing.T, line string) bool {
+	t.Helper()
+	g.read(t)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen[sha256.Sum256([]byte(line))]
+}
+
+// read is how many lines the file has, and how many different ones.
+func (g *growing) read(t *testing.T) (lines, distinct int) {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f, err := os.Open(g.name)
 	if err != nil {
-		return 0
+		return g.lines, len(g.seen) // not there yet
 	}
-	return bytes.Count(b, []byte("\n"))
+	defer f.Close()
+	if g.seen == nil {
+		g.seen = map[[sha256.Size]byte]bool{}
+	}
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := f.ReadAt(buffer, g.offset)
+		g.offset += int64(n)
+		g.rest = append(g.rest, buffer[:n]...)
+		done := 0
+		for {
+			end := bytes.IndexByte(g.rest[done:], '\n')
+			if end < 0 {
+				break
+			}
+			g.lines++
+			g.seen[sha256.Sum256(g.rest[done:done+end])] = true
+			done += end + 1
+		}
+		g.rest = append(g.rest[:0], g.rest[done:]...)
+		if errors.Is(err, io.EOF) {
+			return g.lines, len(g.seen)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // verdict is what a receiver says at its end.
@@ -278,6 +343,18 @@ func (r *receiver) verdict() verdict {
 		return v
 	}
 	return verdict{n(1), n(2), n(3), n(4), n(5), n(6)}
+}
+
+var suppressions = regexp.MustCompile(`stopped.* suppressed=(\d+)`)
+
+// suppressed is how many events came again and were not sent, as the outputs say at their
+// end.
+func suppressed(said string) (n int) {
+	for _, m := range suppressions.FindAllStringSubmatch(said, -1) {
+		one, _ := strconv.Atoi(m[1])
+		n += one
+	}
+	return n
 }
 
 // wantAll asserts that every event of the log arrived exactly once.

@@ -34,7 +34,7 @@ func shipped(t *testing.T, dir, name string, replace ...string) *process {
 
 const (
 	shippedURL   = "https://audit-webhook.example.com/audit"
-	shippedLog   = "/var/log/kubernetes/audit/audit.log"
+	shippedLog   = "/var/log/kubernetes/audit/audit*.log"
 	shippedState = "/var/lib/fluent-bit"
 )
 
@@ -43,11 +43,11 @@ func TestShippedTailConfigurations(t *testing.T) {
 		for _, name := range []string{"fluent-bit.conf", "fluent-bit.yaml"} {
 			t.Run(name, func(t *testing.T) {
 				dir := t.TempDir()
-				log := filepath.Join(dir, "audit.log")
+				log, pattern := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit*.log")
 				lines := auditLog(t, "requestresponse")
 				writeLines(t, log, lines)
 				r := receive(t, dir, log, "")
-				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log, shippedState, dir)
+				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, pattern, shippedState, dir)
 				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
 				p.stop()
 				r.wantAll(len(lines))
@@ -67,13 +67,13 @@ func TestShippedConfigurationsReloadWhileTheWebhookIsDown(t *testing.T) {
 				t.Parallel()
 				const bound = (5 + 4 + 10 + 3) * time.Second // Grace, Flush_Timeout, Drain_Timeout, and 3 s
 				dir := t.TempDir()
-				log := filepath.Join(dir, "audit.log")
+				log, pattern := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit*.log")
 				lines := auditLog(t, "requestresponse")
 				writeLines(t, log, lines)
 				r := receive(t, dir, log, "")
 				address := r.address()
 				r.stop()
-				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log, shippedState, dir, workers[0], workers[1])
+				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, pattern, shippedState, dir, workers[0], workers[1])
 				until(t, "the webhook counts as down", func() bool { return strings.Contains(p.String(), "the webhook is down") })
 				took := p.reload()
 				r = receive(t, dir, log, address)
@@ -104,7 +104,7 @@ func TestShippedRelayConfigurations(t *testing.T) {
 					items := strings.Join(lines[from:min(from+400, len(lines))], ",")
 					items = strings.ReplaceAll(items, `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`, `{`)
 					body := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + items + `]}`
-					post(body)
+					post.send(body)
 				}
 				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
 				p.stop()
@@ -115,28 +115,38 @@ func TestShippedRelayConfigurations(t *testing.T) {
 }
 
 // relay starts Fluent Bit with a relay configuration of the project's root, before r,
-// and returns how to post to it. A post is done once Fluent Bit has it.
-func relay(t *testing.T, dir, name string, r *receiver) (p *process, post func(body string)) {
+// and returns how to post to it.
+func relay(t *testing.T, dir, name string, r *receiver) (*process, poster) {
 	t.Helper()
 	port := freePort(t)
-	p = shipped(t, dir, name, shippedURL, r.url, shippedState, dir, "9880", port)
+	address := "127.0.0.1:" + port
+	p := shipped(t, dir, name, shippedURL, r.url, shippedState, dir, "9880", port)
 	until(t, "Fluent Bit listens", func() bool {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
 		}
 		return err == nil || p.ended()
 	})
-	return p, func(body string) {
-		t.Helper()
-		answer, err := http.Post("http://127.0.0.1:"+port+"/kube.audit?timeout=30s", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if answer.StatusCode != http.StatusCreated {
-			t.Fatalf("Fluent Bit answered %s", answer.Status)
-		}
+	return p, poster{t, address}
+}
+
+// poster posts as kube-apiserver does.
+type poster struct {
+	t       *testing.T
+	address string
+}
+
+// send posts a body, which Fluent Bit has when it returns.
+func (p poster) send(body string) {
+	p.t.Helper()
+	answer, err := http.Post("http://"+p.address+"/kube.audit?timeout=30s", "application/json", strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusCreated {
+		p.t.Fatalf("Fluent Bit answered %s", answer.Status)
 	}
 }
 

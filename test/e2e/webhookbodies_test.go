@@ -39,7 +39,7 @@ func TestEachEventThatTheAPIServerPostsToTheRelayArrivesOnce(t *testing.T) {
 				r := receive(t, dir, log, "", "-semantic")
 				p, post := relay(t, dir, name, r)
 				for _, body := range bodies {
-					post(body)
+					post.send(body)
 				}
 				until(t, "all events are stored", func() bool { return r.stored() >= len(events) || p.ended() })
 				p.stop()
