@@ -38,19 +38,28 @@ const (
 	shippedState = "/var/lib/fluent-bit"
 )
 
+// What is rotated while Fluent Bit is away is read when it is back, with the rest of it.
 func TestShippedTailConfigurations(t *testing.T) {
 	onFluentBit(t, func(t *testing.T) {
 		for _, name := range []string{"fluent-bit.conf", "fluent-bit.yaml"} {
 			t.Run(name, func(t *testing.T) {
 				dir := t.TempDir()
-				log, pattern := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit*.log")
-				lines := auditLog(t, "requestresponse")
-				writeLines(t, log, lines)
-				r := receive(t, dir, log, "")
-				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, pattern, shippedState, dir)
-				until(t, "all events are stored", func() bool { return r.stored() >= len(lines) })
+				log := newRotatedLog(t, dir)
+				log.lines = auditLog(t, "requestresponse")
+				piece := len(log.lines) / 4
+				r := receive(t, dir, log.pattern(), "")
+				for range 2 {
+					log.write(piece)
+					p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log.pattern(), shippedState, dir)
+					until(t, "all events are stored", func() bool { return r.stored() >= log.events() })
+					p.stop()
+					log.write(piece)
+					log.rotate()
+				}
+				p := shipped(t, dir, name, shippedURL, r.url, shippedLog, log.pattern(), shippedState, dir)
+				until(t, "all events are stored", func() bool { return r.stored() >= log.events() })
 				p.stop()
-				r.wantAll(len(lines))
+				r.wantAll(log.events())
 			})
 		}
 	})
