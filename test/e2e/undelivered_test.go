@@ -14,13 +14,13 @@ import (
 
 func TestManyUndeliveredEventsHoldUpNoStopAndArriveOnce(t *testing.T) {
 	t.Parallel()
-	const restarts, drain = 10, 2 * time.Second
-	size := 5_000_000 // of all events, in bytes
+	const drain = 2 * time.Second
+	restarts, size := 3, 5_000_000 // bytes of all events
 	if long {
-		size = 50_000_000
+		restarts, size = 10, 50_000_000
 	}
 	if bench {
-		size = 500_000_000
+		restarts, size = 10, 500_000_000
 	}
 	for name, args := range map[string][]string{"does not answer": {"-fail-status", "hang"}, "does not listen": nil} {
 		t.Run("the receiver "+name, func(t *testing.T) {
