@@ -214,6 +214,34 @@ func TestAFullDiskCostsThePersistenceUntilThereIsRoom(t *testing.T) {
 	})
 }
 
+func TestFilesThatBecomeReadOnlyCostThePersistenceUntilTheyAreNot(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l, w := opened(t, dir, 100)
+		deliver(l, 0, 10)
+		before := l.journal.files
+		for i := range before {
+			f, err := os.Open(file(dir, i)) // to read alone, as a file system that was made read-only allows
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			l.journal.files[i] = f
+		}
+		deliver(l, 10, 20)
+		w.want(t, cannotWrite)
+		want(t, l, 0, 20, Done)
+		l.journal.files = before
+		time.Sleep(mendInterval)
+		deliver(l, 20, 21)
+		w.want(t, writtenAgain)
+		l.Close()
+		l, w = opened(t, dir, 100)
+		want(t, l, 0, 21, Done)
+		w.want(t)
+	})
+}
+
 func TestFilesThatAreDeletedAreMadeAnew(t *testing.T) {
 	for name, remove := range map[string]func(dir string) error{
 		"the folder":      os.RemoveAll,
