@@ -174,7 +174,8 @@ func (c *scenario) chunksLeft() int {
 }
 
 // await waits until the receiver has all events, each once at least, and no chunk is
-// left. It gives up, and leaves the rest to the verdict, when nothing arrives any more.
+// left. It gives up, and leaves the rest to the verdict, when nothing arrives any more, or
+// the same again and again.
 func (c *scenario) await() {
 	c.Helper()
 	const patience = 45 * time.Second
@@ -182,6 +183,9 @@ func (c *scenario) await() {
 	for {
 		n := c.r.stored()
 		switch {
+		case n > 3*c.log.events():
+			c.Errorf("%d events are stored of %d, with %d chunks left: they arrive again and again", n, c.log.events(), c.chunksLeft())
+			return
 		case c.arrived() && c.chunksLeft() == 0:
 			return
 		case n > stored:

@@ -44,14 +44,15 @@ func backlogAbove(c *scenario, window, windows int, slow bool) {
 	c.start()
 	c.await()
 	took := time.Since(begin)
+	left := c.chunksLeft()
 	v := c.finish()
 	early := windows > forgetsEarly
 	// The same is said once a minute and at the end, with the times since the last line.
 	warnings := c.counted("warn", "Duplicate_Window .* remembered_for=")
 	again := c.counted("warn", "Duplicate_Window .* remembered_for=.* times_since=")
-	c.Logf("storage was empty after %v, and %d warnings say how long events are remembered", took.Round(time.Millisecond), warnings)
-	if took > bound {
-		c.Errorf("storage was empty after %v, want at most %v", took, bound)
+	c.Logf("%d chunks are left after %v, and %d warnings say how long events are remembered", left, took.Round(time.Millisecond), warnings)
+	if left > 0 || took > bound {
+		c.Errorf("%d chunks are left after %v, want none after at most %v", left, took, bound)
 	}
 	want := 0
 	if early {
