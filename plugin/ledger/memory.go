@@ -11,31 +11,40 @@ import (
 
 const lineSize = int(unsafe.Sizeof(line{}))
 
-// newLines returns n lines of zeros. Where the kernel refuses, they come from the heap.
+// reserved is how many lines have an address at first: 64 MB, for 4.7 million entries. What
+// is not used of it is no memory.
+const reserved = 1 << 20
+
+// newLines returns n lines of zeros, with room to grow. Where the kernel refuses, they come
+// from the heap.
 func newLines(n int) []line {
-	mem, err := unix.Mmap(-1, 0, n*lineSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	room := max(reserved, 4*n)
+	mem, err := unix.Mmap(-1, 0, room*lineSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return make([]line, n)
 	}
 	// Look-ups are all over the table: with large pages fewer of them miss the TLB. A
 	// kernel that does not know the advice does without.
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
-	return unsafe.Slice((*line)(unsafe.Pointer(unsafe.SliceData(mem))), n)
+	return unsafe.Slice((*line)(unsafe.Pointer(unsafe.SliceData(mem))), room)[:n]
 }
 
-// dropLines gives the memory of lines back, whose content is lost.
-func dropLines(lines []line) {
-	// Of the heap too these are whole pages that hold nothing else.
-	_ = unix.Madvise(bytesOf(lines), unix.MADV_DONTNEED)
+// extend returns lines with zeros behind them, n in all.
+func extend(lines []line, n int) []line {
+	if n <= cap(lines) {
+		return lines[:n]
+	}
+	more := newLines(n)
+	copy(more, lines)
+	freeLines(lines)
+	return more
 }
 
 // freeLines gives lines back, which nothing may refer to any more.
 func freeLines(lines []line) {
+	lines = lines[:cap(lines)]
 	if len(lines) > 0 {
-		_ = unix.Munmap(bytesOf(lines)) // refuses what is from the heap, which the collector frees
+		// It refuses what is from the heap, which the collector frees.
+		_ = unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lines))), len(lines)*lineSize))
 	}
-}
-
-func bytesOf(lines []line) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lines))), len(lines)*lineSize)
 }

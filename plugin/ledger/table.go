@@ -44,9 +44,9 @@ const (
 func doneIn(generation uint64) mark { return doneEven + mark(generation&1) }
 
 // maxLoad is the share of the slots that may be used, in percent, and growth by how
-// much the table grows. A grown table has 64 B / (5 × 0.85 / 1.25), 18.8 bytes, for an
-// entry, and a full one 15.1.
-const maxLoad, growth = 85, 1.25
+// much the table grows. A grown table has 64 B / (5 × 0.85 / 1.31), 19.7 bytes, for an
+// entry, and a full one 15.1. A smaller growth moves each entry more often.
+const maxLoad, growth = 85, 1.31
 
 // minLines is the size of a new table.
 const minLines = 1024
@@ -77,14 +77,19 @@ func (t *table) after(i int) int {
 	return 0
 }
 
-// runLength is how many IDs are looked up together: their home lines are touched first,
-// so that the waits for memory overlap.
+// runLength is how many IDs are looked up together: the lines that they need are touched
+// first, so that the waits for memory overlap.
 const runLength = 32
 
 func (t *table) touch(ids []ID) {
 	sum := uint32(0)
 	for i := range ids {
 		sum += t.lines[t.home(ids[i][0])].state
+	}
+	for i := range ids {
+		if h := t.home(ids[i][0]); t.lines[h].state >= passed {
+			sum += t.lines[t.after(h)].state
+		}
 	}
 	t.touched += sum
 }
@@ -147,13 +152,21 @@ func (t *table) insert(id ID, m mark) {
 
 // place puts an entry into the first line that has room: some has.
 func (t *table) place(first uint64, second uint32) {
+	l := &t.lines[t.home(first)]
+	if l.state&allUsed == allUsed {
+		l = t.pass(first)
+	}
+	at := bits.TrailingZeros32(^l.state)
+	l.first[at], l.second[at] = first, second
+	l.state |= 1 << at
+}
+
+// pass goes past full lines to the one that has room for an entry.
+func (t *table) pass(first uint64) *line {
 	for i := t.home(first); ; i = t.after(i) {
 		l := &t.lines[i]
-		if unused := ^l.state & allUsed; unused != 0 {
-			at := bits.TrailingZeros32(unused)
-			l.first[at], l.second[at] = first, second
-			l.state |= 1 << at
-			return
+		if l.state&allUsed != allUsed {
+			return l
 		}
 		l.state += passed
 	}
@@ -171,23 +184,44 @@ func (t *table) remove(s slot) {
 	t.used--
 }
 
-// grow moves everything to a larger table, and gives the old one's memory back on the
-// way, so that both are never there as a whole.
+// grow makes the table larger, in its place: from the last line to the first, what a
+// line had moves up to its new home. Lines from the one that is at work are those of the
+// grown table, lines before it those of the old one.
 func (t *table) grow() {
-	old := t.lines
-	t.lines = newLines(int(float64(len(old))*growth) + 1)
-	const step = 1 << 20 / lineSize // a megabyte
-	for from := 0; from < len(old); from += step {
-		part := old[from:min(from+step, len(old))]
-		for i := range part {
-			for l := &part[i]; l.state&allUsed != 0; l.state &= l.state - 1 {
-				at := bits.TrailingZeros32(l.state)
-				t.place(l.first[at], l.second[at])
+	n := len(t.lines)
+	t.lines = extend(t.lines, int(float64(n)*growth)+1)
+	type entry struct {
+		first  uint64
+		second uint32
+	}
+	var later []entry // the few that would have to go to lines before
+	for i := n - 1; i >= 0; i-- {
+		l := &t.lines[i]
+		old := *l
+		l.state = 0
+		for used := old.state & allUsed; used != 0; used &= used - 1 {
+			at := bits.TrailingZeros32(used)
+			e := entry{old.first[at], old.second[at]}
+			if home := t.home(e.first); home >= i && t.hasRoom(home) {
+				t.place(e.first, e.second)
+			} else {
+				later = append(later, e)
 			}
 		}
-		dropLines(part)
 	}
-	freeLines(old)
+	for _, e := range later {
+		t.place(e.first, e.second)
+	}
+}
+
+// hasRoom says whether a line from i to the last one has room.
+func (t *table) hasRoom(i int) bool {
+	for _, l := range t.lines[i:] {
+		if l.state&allUsed != allUsed {
+			return true
+		}
+	}
+	return false
 }
 
 // each calls do for every entry, which may remove it.
