@@ -23,16 +23,13 @@ func newLines(n int) []line {
 	if err != nil {
 		return make([]line, n)
 	}
-	// Look-ups are all over the table: with large pages fewer of them miss the TLB. A
-	// kernel that does not know the advice does without.
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
-	return unsafe.Slice((*line)(unsafe.Pointer(unsafe.SliceData(mem))), room)[:n]
+	return preferLargePages(unsafe.Slice((*line)(unsafe.Pointer(unsafe.SliceData(mem))), room)[:n])
 }
 
 // extend returns lines with zeros behind them, n in all.
 func extend(lines []line, n int) []line {
 	if n <= cap(lines) {
-		return lines[:n]
+		return preferLargePages(lines[:n])
 	}
 	more := newLines(n)
 	copy(more, lines)
@@ -40,11 +37,27 @@ func extend(lines []line, n int) []line {
 	return more
 }
 
+// largePagesFrom is how many lines make two large pages. A smaller table would take up
+// more memory with them than it has.
+const largePagesFrom = 4 << 20 / lineSize
+
+// preferLargePages asks for them, which costs nothing where it was asked before: look-ups
+// are all over the table, and with large pages fewer of them miss the TLB. A kernel that
+// does not know the advice does without.
+func preferLargePages(lines []line) []line {
+	if len(lines) >= largePagesFrom {
+		_ = unix.Madvise(bytesOf(lines[:cap(lines)]), unix.MADV_HUGEPAGE)
+	}
+	return lines
+}
+
 // freeLines gives lines back, which nothing may refer to any more.
 func freeLines(lines []line) {
-	lines = lines[:cap(lines)]
 	if len(lines) > 0 {
-		// It refuses what is from the heap, which the collector frees.
-		_ = unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lines))), len(lines)*lineSize))
+		_ = unix.Munmap(bytesOf(lines[:cap(lines)])) // refuses what is from the heap, which the collector frees
 	}
+}
+
+func bytesOf(lines []line) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lines))), len(lines)*lineSize)
 }

@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -88,4 +91,33 @@ func TestLinesThatOutgrowTheirAddressesMoveWithWhatTheyHave(t *testing.T) {
 	if l := lines[len(lines)-1]; l != (line{}) {
 		t.Errorf("a new line is %+v, want zeros", l)
 	}
+}
+
+func TestASmallTableTakesLittleMemory(t *testing.T) {
+	before := anonymous(t)
+	tables := make([]table, 16)
+	for i := range tables {
+		tables[i] = newTable()
+		defer tables[i].close()
+		for n := range uint64(1000) {
+			tables[i].insert(ID{n << 54, n << 8}, inFlight)
+		}
+	}
+	if each := (anonymous(t) - before) / len(tables); each > 256<<10 {
+		t.Errorf("a table of 1,000 entries takes %d bytes, want at most 256 KiB", each)
+	}
+}
+
+// anonymous is what the process has of anonymous memory.
+func anonymous(t *testing.T) (bytes int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	if _, err := fmt.Sscan(rest, &bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes << 10
 }
