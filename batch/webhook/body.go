@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http/httptrace"
 	"sync"
+	"time"
 )
 
 // errBrokenOff is a POST over HTTP/2 that the receiver gave up while it was being sent.
@@ -35,6 +36,7 @@ type loan struct {
 	ended    sync.Cond
 	readers  []*bytes.Reader // one for each attempt: a stale connection is replaced once
 	reading  int             // attempts between wroteHeaders and wroteRequest
+	sent     bool            // an attempt was written whole
 	conn     net.Conn        // of the last attempt
 	trace    httptrace.ClientTrace
 	oneSlice [1]*bytes.Reader
@@ -45,9 +47,9 @@ func lend(body []byte, guarded bool) *loan {
 	l := &loan{body: body, guarded: guarded}
 	l.ended.L = &l.mu
 	l.trace.GotConn = l.gotConn
+	l.trace.WroteRequest = l.wroteRequest
 	if !guarded {
 		l.trace.WroteHeaders = l.wroteHeaders
-		l.trace.WroteRequest = l.wroteRequest
 	}
 	l.first.Reset(body)
 	l.readers = append(l.oneSlice[:0], &l.first)
@@ -129,13 +131,35 @@ func (l *loan) wroteHeaders() {
 	l.mu.Unlock()
 }
 
-func (l *loan) wroteRequest(httptrace.WroteRequestInfo) {
+func (l *loan) wroteRequest(info httptrace.WroteRequestInfo) {
 	l.mu.Lock()
 	if l.reading > 0 { // zero when the request failed before its header was out
 		l.reading--
 	}
+	l.sent = l.sent || info.Err == nil
 	l.ended.Broadcast()
 	l.mu.Unlock()
+}
+
+// sentWhole says whether net/http has written the body to its end. It waits for that, for
+// patience at most: whoever has read the whole of it may answer before the writer knows.
+func (l *loan) sentWhole(patience time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sent {
+		return true
+	}
+	late := false
+	defer time.AfterFunc(patience, func() {
+		l.mu.Lock()
+		late = true
+		l.ended.Broadcast()
+		l.mu.Unlock()
+	}).Stop()
+	for !l.sent && !late {
+		l.ended.Wait()
+	}
+	return l.sent
 }
 
 // takeBack returns once nobody reads the body, and makes sure that nobody will: an

@@ -85,7 +85,8 @@ func newClient(cfg Config, dial dialFunc) (*Client, error) {
 }
 
 // Send posts body and returns nil if the answer is 2xx, an *Error if it is something
-// else, and otherwise an error that wraps what broke. Redirects are not followed.
+// else, and otherwise an error that wraps what broke. A 2xx that comes before the whole
+// body was sent counts as no answer. Redirects are not followed.
 //
 // It blocks until the answer is there, for RequestTimeout at most, or until ctx is
 // done. An answer whose body does not end counts all the same, a second after its
@@ -134,8 +135,16 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 		return c.noAnswer(body, causes...)
 	}
 	ok := resp.StatusCode >= 200 && resp.StatusCode <= 299
+	// Asked before the answer is read to its end, when net/http may close a connection
+	// that it still writes to.
+	early := ok && !l.sentWhole(answerPatience)
 	message := finish(resp, !ok, cancel)
-	if ok {
+	switch {
+	case early:
+		cancel()
+		c.tr.closeIdle()
+		return c.noAnswer(body, &earlyError{resp.StatusCode})
+	case ok:
 		return nil
 	}
 	switch {

@@ -35,3 +35,11 @@ func (e *timeoutError) Is(target error) bool { return target == context.Deadline
 type closedError struct{}
 
 func (closedError) Error() string { return "the client is closed" }
+
+// earlyError is a POST that was answered 2xx before all of it was sent: the receiver cannot
+// have what it has not read.
+type earlyError struct{ status int }
+
+func (e *earlyError) Error() string {
+	return fmt.Sprintf("answered %d before the whole body was sent, so nothing counts as accepted", e.status)
+}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
@@ -68,6 +69,73 @@ func TestAnAnswerBeforeTheBodyWasReadIsSeenOverTLS(t *testing.T) {
 		if answer, ok := errors.AsType[*Error](err); !ok || answer.Status != 413 || answer.Message != "big" {
 			t.Fatalf("got %v, want 413 and what it says", err)
 		}
+	}
+}
+
+// A receiver that says it has what it has not read loses nothing.
+func TestA2xxBeforeTheBodyWasSentAcceptsNothing(t *testing.T) {
+	a := newAuthority(t, "ours")
+	pair := pairFor(t, a, "127.0.0.1")
+	var wg sync.WaitGroup // not t.Parallel, which runs no more at once than there are processors
+	defer wg.Wait()
+	for _, answer := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", // cut
+		"HTTP/1.1 204 No Content\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n",
+		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.0 200 OK\r\n\r\nhello",
+		"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n\r\nhello", // without an end
+	} {
+		for _, scheme := range []string{"http", "https", "http, gzip"} {
+			address := handler(t, func(_ int, conn *net.TCPConn) {
+				var c net.Conn = conn
+				if scheme == "https" {
+					c = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}})
+				}
+				_, _ = io.ReadFull(c, make([]byte, 300))
+				_, _ = io.WriteString(c, answer)
+				if strings.Contains(answer, "close") {
+					c.Close()
+					return
+				}
+				<-t.Context().Done()
+			})
+			protocol, _, compressed := strings.Cut(scheme, ",")
+			cfg := config(protocol + "://" + address)
+			cfg.Gzip = compressed
+			if protocol == "https" {
+				cfg.CAFile = file(t, a.pem)
+			}
+			c, body := client(t, cfg), noise()
+			wg.Go(func() {
+				err := c.Send(t.Context(), body)
+				if _, ok := errors.AsType[*earlyError](err); !ok && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("%s, %q: got %v, want that the body was not sent", scheme, answer, err)
+				}
+			})
+		}
+	}
+}
+
+// noise is halfSent that gzip does not make smaller.
+var noise = sync.OnceValue(func() []byte {
+	b := make([]byte, len(halfSent))
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+})
+
+func TestA2xxBeforeTheBodyWasSentAcceptsNothingOverHTTP2(t *testing.T) {
+	a := newAuthority(t, "ours")
+	s := http2Server(t, a, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusOK) })
+	s.StartTLS()
+	cfg := config(s.URL)
+	cfg.CAFile, cfg.HTTP2 = file(t, a.pem), true
+	err := client(t, cfg).Send(t.Context(), halfSent)
+	if _, ok := errors.AsType[*earlyError](err); !ok {
+		t.Errorf("got %v, want that the body was not sent", err)
 	}
 }
 
