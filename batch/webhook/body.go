@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http/httptrace"
 	"sync"
-	"time"
 )
 
 // errBrokenOff is a POST over HTTP/2 that the receiver gave up while it was being sent.
@@ -142,23 +141,30 @@ func (l *loan) wroteRequest(info httptrace.WroteRequestInfo) {
 }
 
 // sentWhole says whether net/http has written the body to its end. It waits for that, for
-// patience at most: whoever has read the whole of it may answer before the writer knows.
-func (l *loan) sentWhole(patience time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sent {
+// answerPatience at most and until ctx is done: whoever has read the whole of it may answer
+// before the writer knows.
+func (l *loan) sentWhole(ctx context.Context) bool {
+	if l.isSent() {
 		return true
 	}
-	late := false
-	defer time.AfterFunc(patience, func() {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
 		l.mu.Lock()
-		late = true
+		defer l.mu.Unlock()
 		l.ended.Broadcast()
-		l.mu.Unlock()
-	}).Stop()
-	for !l.sent && !late {
+	})()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.sent && ctx.Err() == nil {
 		l.ended.Wait()
 	}
+	return l.sent
+}
+
+func (l *loan) isSent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.sent
 }
 

@@ -135,16 +135,14 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 		return c.noAnswer(body, causes...)
 	}
 	ok := resp.StatusCode >= 200 && resp.StatusCode <= 299
-	// Asked before the answer is read to its end, when net/http may close a connection
-	// that it still writes to.
-	early := ok && !l.sentWhole(answerPatience)
-	message := finish(resp, !ok, cancel)
-	switch {
-	case early:
+	if ok && !l.sentWhole(ctx) {
 		cancel()
+		resp.Body.Close()
 		c.tr.closeIdle()
 		return c.noAnswer(body, &earlyError{resp.StatusCode})
-	case ok:
+	}
+	message := finish(resp, !ok, cancel)
+	if ok {
 		return nil
 	}
 	switch {
