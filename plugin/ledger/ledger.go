@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -209,9 +208,17 @@ func (l *Ledger) Done(ids []ID) {
 
 	now := time.Now()
 	l.mu.Lock()
-	if !l.closed {
-		l.done(ids)
-	}
+	l.lookUp(ids, func(i int, s slot, known bool) {
+		if known && l.table.mark(s) == inFlight {
+			l.table.setMark(s, doneIn(l.generation))
+		} else if !known && !l.closed {
+			l.table.insert(ids[i], doneIn(l.generation))
+		} else {
+			return
+		}
+		l.count++
+		l.size++
+	})
 	turns, remembers := l.isOver(now)
 	var old []byte
 	if turns {
@@ -241,26 +248,6 @@ func (l *Ledger) Done(ids []ID) {
 	if w, ok := l.journal.mend(now, err, l.everything); ok {
 		warnings = append(warnings, w)
 	}
-}
-
-func (l *Ledger) done(ids []ID) {
-	m, before := doneIn(l.generation), l.count
-	for run := range slices.Chunk(ids, runLength) {
-		l.table.touch(run)
-		for _, id := range run {
-			s, known := l.table.find(id)
-			switch {
-			case !known:
-				l.table.insert(id, m)
-			case l.table.mark(s) == inFlight:
-				l.table.setMark(s, m)
-			default:
-				continue
-			}
-			l.count++
-		}
-	}
-	l.size += l.count - before
 }
 
 type warning struct {

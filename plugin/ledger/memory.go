@@ -11,7 +11,7 @@ import (
 
 const lineSize = int(unsafe.Sizeof(line{}))
 
-// reserved is how many lines have an address at first: 64 MB, for 4.7 million entries. What
+// reserved is how many lines have an address at first: 64 MB, for 4.4 million entries. What
 // is not used of it is no memory.
 const reserved = 1 << 20
 

@@ -1,3 +1,5 @@
+// Tests of the table: what it keeps while it grows, and the memory that it takes.
+
 package ledger
 
 import (
