@@ -120,6 +120,23 @@ func TestA2xxBeforeTheBodyWasSentAcceptsNothing(t *testing.T) {
 	}
 }
 
+// What is waited for after an early answer is not waited for longer than the caller does.
+func TestTheEndOfTheContextEndsTheWaitForABodyAnsweredEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lend([]byte("body"), false)
+		ctx, cancel := context.WithTimeout(t.Context(), answerPatience/4)
+		defer cancel()
+		start := time.Now()
+		if whole := l.sentWhole(ctx); whole || time.Since(start) != answerPatience/4 {
+			t.Errorf("%v after %v, want false after %v", whole, time.Since(start), answerPatience/4)
+		}
+		start = time.Now()
+		if whole := l.sentWhole(t.Context()); whole || time.Since(start) != answerPatience {
+			t.Errorf("%v after %v, want false after %v", whole, time.Since(start), answerPatience)
+		}
+	})
+}
+
 // noise is halfSent that gzip does not make smaller.
 var noise = sync.OnceValue(func() []byte {
 	b := make([]byte, len(halfSent))
