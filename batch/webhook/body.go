@@ -37,6 +37,7 @@ type loan struct {
 	reading  int             // attempts between wroteHeaders and wroteRequest
 	sent     bool            // an attempt was written whole
 	conn     net.Conn        // of the last attempt
+	heard    uint64          // what had been read from conn before the attempt
 	trace    httptrace.ClientTrace
 	oneSlice [1]*bytes.Reader
 	first    bytes.Reader
@@ -114,7 +115,21 @@ func (l *loan) wasRead() bool {
 func (l *loan) gotConn(info httptrace.GotConnInfo) {
 	l.mu.Lock()
 	l.conn = info.Conn
+	if bound := boundUnder(info.Conn); bound != nil {
+		l.heard = bound.heard.Load()
+	}
 	l.mu.Unlock()
+}
+
+// answered says whether anything was read from the connection since the last attempt was
+// given it. If nothing was, the answer had been lying there, sent to nobody's request: net/http
+// throws such bytes away, but not if the next request is quicker than it looks.
+// Over HTTP/2 an answer names its request, so there is nothing to ask.
+func (l *loan) answered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bound := boundUnder(l.conn)
+	return bound == nil || l.overHTTP2() || bound.heard.Load() != l.heard
 }
 
 // connection returns the last one that was used, or nil.

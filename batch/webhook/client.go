@@ -86,7 +86,7 @@ func newClient(cfg Config, dial dialFunc) (*Client, error) {
 
 // Send posts body and returns nil if the answer is 2xx, an *Error if it is something
 // else, and otherwise an error that wraps what broke. A 2xx that comes before the whole
-// body was sent counts as no answer. Redirects are not followed.
+// body was sent, or was there before the request, counts as no answer. Redirects are not followed.
 //
 // It blocks until the answer is there, for RequestTimeout at most, or until ctx is
 // done. An answer whose body does not end counts all the same, a second after its
@@ -135,7 +135,7 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 		return c.noAnswer(body, causes...)
 	}
 	ok := resp.StatusCode >= 200 && resp.StatusCode <= 299
-	if ok && !l.sentWhole(ctx) {
+	if ok && !(l.answered() && l.sentWhole(ctx)) {
 		cancel()
 		resp.Body.Close()
 		c.tr.closeIdle()

@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"runtime"
 	"strings"
 	"sync"
@@ -445,6 +446,32 @@ func TestAnswersThatNobodyAskedForAreNotTakenForTheNext(t *testing.T) {
 	}
 	if err := c.Send(t.Context(), []byte(list)); err == nil {
 		t.Error("the second POST counts as accepted, and nobody has read it")
+	}
+}
+
+// The same with the order of things held: the next request is given the connection while
+// the answers that nobody asked for wait in net/http's buffer.
+func TestAnAnswerThatWasThereBeforeItsRequestAcceptsNothing(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	bound := &boundConn{Conn: here, over: make(chan struct{}), forget: func() bool { return true }}
+	defer bound.Close()
+	say := func(what string) {
+		t.Helper()
+		go func() { _, _ = io.WriteString(there, what) }()
+		if _, err := io.ReadFull(bound, make([]byte, len(what))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("HTTP/1.1 200 OK\r\n")
+	l := lend([]byte(list), false)
+	l.gotConn(httptrace.GotConnInfo{Conn: bound})
+	if l.answered() {
+		t.Error("what was read before the request counts as its answer")
+	}
+	say("HTTP/1.1 200 OK\r\n")
+	if !l.answered() {
+		t.Error("what was read after it does not count")
 	}
 }
 

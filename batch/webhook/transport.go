@@ -264,6 +264,7 @@ type boundConn struct {
 	net.Conn
 	forget func() bool
 	lost   atomic.Pointer[error]
+	heard  atomic.Uint64 // reads that brought something
 
 	once sync.Once
 	over chan struct{} // closed once nothing more will be read
@@ -271,6 +272,9 @@ type boundConn struct {
 
 func (c *boundConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Add(1)
+	}
 	if err != nil {
 		if !errors.Is(err, net.ErrClosed) {
 			lost := err // err itself would be allocated by every Read
@@ -355,15 +359,22 @@ func alertOn(conn net.Conn) error {
 // less: while a body is being written its read loop may be the first to see a reset; it
 // closes the connection, and the POST fails with "use of closed network connection".
 func lostBy(conn net.Conn) error {
+	if bound := boundUnder(conn); bound != nil {
+		if lost := bound.lost.Load(); lost != nil {
+			return *lost
+		}
+	}
+	return nil
+}
+
+// boundUnder returns the boundConn that conn is or runs over, nil if there is none.
+func boundUnder(conn net.Conn) *boundConn {
 	for {
 		switch c := conn.(type) {
 		case *tls.Conn:
 			conn = c.NetConn()
 		case *boundConn:
-			if lost := c.lost.Load(); lost != nil {
-				return *lost
-			}
-			return nil
+			return c
 		default:
 			return nil
 		}
