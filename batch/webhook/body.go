@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http/httptrace"
 	"sync"
@@ -35,9 +36,10 @@ type loan struct {
 	ended    sync.Cond
 	readers  []*bytes.Reader // one for each attempt: a stale connection is replaced once
 	reading  int             // attempts between wroteHeaders and wroteRequest
-	sent     bool            // an attempt was written whole
+	sent     bool            // the last attempt was written whole
 	conn     net.Conn        // of the last attempt
 	heard    uint64          // what had been read from conn before the attempt
+	turn     int64           // of conn, negative if it was spent, and closed before the attempt began
 	trace    httptrace.ClientTrace
 	oneSlice [1]*bytes.Reader
 	first    bytes.Reader
@@ -46,6 +48,7 @@ type loan struct {
 func lend(body []byte, guarded bool) *loan {
 	l := &loan{body: body, guarded: guarded}
 	l.ended.L = &l.mu
+	l.trace.GetConn = l.getConn
 	l.trace.GotConn = l.gotConn
 	l.trace.WroteRequest = l.wroteRequest
 	if !guarded {
@@ -112,13 +115,54 @@ func (l *loan) wasRead() bool {
 	return false
 }
 
-func (l *loan) gotConn(info httptrace.GotConnInfo) {
+func (l *loan) getConn(string) {
 	l.mu.Lock()
-	l.conn = info.Conn
-	if bound := boundUnder(info.Conn); bound != nil {
-		l.heard = bound.heard.Load()
-	}
+	l.turn = 0
 	l.mu.Unlock()
+}
+
+// gotConn is called when an attempt has its connection, before anything is written to it.
+// Over HTTP/1.1 no one else has it meanwhile, so this is where it can be closed with
+// nothing lost: net/http takes another one if it could not write a byte.
+func (l *loan) gotConn(info httptrace.GotConnInfo) {
+	bound := boundUnder(info.Conn)
+	l.mu.Lock()
+	l.conn, l.turn, l.sent = info.Conn, 0, false
+	if bound != nil {
+		l.turn, l.heard = bound.turn.Add(1), bound.heard.Load()
+	}
+	spent := l.turn < 0
+	l.mu.Unlock()
+	if spent {
+		info.Conn.Close()
+	}
+}
+
+// spend sees to it that no further request begins on the connection that brought the
+// answer, and reports whether it is one of those: over HTTP/2 others share it. It is closed
+// by the next attempt that is given it, or when it has been idle for long.
+//
+// To close it here would cut another Send's request: if the answer has no body, net/http
+// passes the connection on before it hands the answer out. If it has done so already, the
+// connection is left to whoever has it. Were it closed after that one, its answer could be
+// lost in the same way.
+func (l *loan) spend() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bound := boundUnder(l.conn)
+	if bound == nil || l.overHTTP2() {
+		return false
+	}
+	bound.turn.CompareAndSwap(l.turn, math.MinInt64)
+	return true
+}
+
+// gotSpent says whether the last attempt was given a spent connection, so that nothing of
+// it was written.
+func (l *loan) gotSpent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turn < 0
 }
 
 // answered says whether anything was read from the connection since the last attempt was

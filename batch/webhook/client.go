@@ -93,7 +93,8 @@ func newClient(cfg Config, dial dialFunc) (*Client, error) {
 // header at the latest. body is not read any more once Send has returned.
 //
 // A POST that failed may have been received: only a connection that was closed while
-// idle, before any of the request was written, is replaced here.
+// idle, before any of the request was written, is replaced here. One that was answered
+// 5xx carries no further request.
 func (c *Client) Send(ctx context.Context, body []byte) error {
 	if len(body) == 0 {
 		return errors.New("nothing to send: the body is empty")
@@ -114,12 +115,7 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 	// Deferred calls run last to first: everything below has ended the request by then.
 	defer l.takeBack()
 
-	req := c.request.WithContext(withTrace(ctx, l))
-	req.Body, req.GetBody, req.ContentLength = l.reader(), l.another, int64(len(wire))
-
-	// The round tripper and not an http.Client: no redirects, no cookies, and no
-	// url.Error with the whole URL in its text.
-	resp, err := c.rt.RoundTrip(req)
+	resp, err := c.roundTrip(withTrace(ctx, l), l, int64(len(wire)))
 	if err != nil {
 		causes := []error{err}
 		if cause := context.Cause(ctx); cause != nil {
@@ -135,19 +131,22 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 		return c.noAnswer(body, causes...)
 	}
 	ok := resp.StatusCode >= 200 && resp.StatusCode <= 299
-	if ok && !(l.answered() && l.sentWhole(ctx)) {
+	if l.gotSpent() || ok && !(l.answered() && l.sentWhole(ctx)) {
 		cancel()
 		resp.Body.Close()
 		c.tr.closeIdle()
 		return c.noAnswer(body, &earlyError{resp.StatusCode})
 	}
+	// Behind a balancer the connection leads to the same backend again. Told before the
+	// answer's body is read: from its end on, another Send may be given the connection.
+	spent := resp.StatusCode >= 500 && l.spend()
 	message := finish(resp, !ok, cancel)
 	if ok {
 		return nil
 	}
 	switch {
-	case resp.StatusCode >= 500:
-		// Behind a balancer an idle connection leads to the same backend again.
+	case resp.StatusCode >= 500 && !spent:
+		// Over HTTP/2 others are under way on the connection; they end on it.
 		c.tr.closeIdle()
 	case c.dest.hasClientCertificate() && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden):
 		// A connection keeps the client certificate that it was made with, which may
@@ -155,6 +154,27 @@ func (c *Client) Send(ctx context.Context, body []byte) error {
 		c.tr.closeIdle()
 	}
 	return c.refused(resp, message, body)
+}
+
+// roundTrip sends the lent body, of length bytes on the wire.
+func (c *Client) roundTrip(ctx context.Context, l *loan, length int64) (*http.Response, error) {
+	body := l.reader()
+	for {
+		l.getConn("") // what fails before net/http does so has none
+		req := c.request.WithContext(ctx)
+		req.Body, req.GetBody, req.ContentLength = body, l.another, length
+		// The round tripper and not an http.Client: no redirects, no cookies, and no
+		// url.Error with the whole URL in its text.
+		resp, err := c.rt.RoundTrip(req)
+		if err == nil || !l.gotSpent() {
+			return resp, err
+		}
+		// Nothing of the request was written. net/http tries again by itself then, but not
+		// if the other side has closed the connection in the same moment.
+		if body, err = l.another(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // Close closes all connections; a Send under way fails, and so does every later one.

@@ -265,6 +265,7 @@ type boundConn struct {
 	forget func() bool
 	lost   atomic.Pointer[error]
 	heard  atomic.Uint64 // reads that brought something
+	turn   atomic.Int64  // attempts that were given it, negative once it is spent
 
 	once sync.Once
 	over chan struct{} // closed once nothing more will be read
