@@ -58,6 +58,13 @@ e2e: build ## run the end-to-end tests, also on FLUENT_BIT=/path/to/fluent-bit, 
 # What the fault bench writes its table into.
 CHAOS_TABLE ?= $(CURDIR)/docs/delivery.md
 
+# What the zoo writes its table into. Empty: nothing.
+ZOO_TABLE ?=
+
+.PHONY: zoo
+zoo: ## play all receivers of batch/zoo_receivers_test.go at full length with five seeds (an hour), the table into ZOO_TABLE
+	$(GO) test ./batch -run Zoo -v -timeout 90m -zoo.full -zoo.seeds=5 $(if $(ZOO_TABLE),-zoo.table="$(abspath $(ZOO_TABLE))")
+
 .PHONY: chaos
 chaos: build ## fail, kill and stop everything, on FLUENT_BIT as well, and write the table in docs/delivery.md
 	PLUGIN_SO=$(CURDIR)/$(PLUGIN) FLUENT_BIT="$(FLUENT_BIT)" CHAOS=1 CHAOS_TABLE="$(CHAOS_TABLE)" $(GO) test -count=1 -v -timeout 90m ./test/e2e \

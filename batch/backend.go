@@ -35,39 +35,42 @@ type Backend struct {
 	stopped  bool // the intake has ended
 	draining bool // Shutdown was called
 	overtime bool // the drain time is over
-	leaves   bool // what is given up is not lost
+	isKept   bool // what is given up is not lost
 	drainEnd time.Time
 	ended    bool // finished is closed
 
 	stats        Stats
-	pendingBytes int
+	pendingBytes int // of the events taken and not settled
+	held         int // bytes of the memory that these events are in
+	suspects     struct{ events, bytes int }
 
-	open      *pendingBatch // asynchronous events waiting for company, nil if none
-	linger    *time.Timer   // cuts open
-	queue     fifo          // batches that have never failed
-	failed    failedHeap    // batches that wait for their next try
-	active    int           // requests under way
-	wake      *time.Timer   // dispatches again when a failed batch, a probe or the throttle is due
+	queue     *queue
+	judge     judge
+	size      sizeLimit
+	gate      gate
+	known     returnedEvents
+	batches   uint64      // cut so far
+	active    int         // requests under way
+	wake      *time.Timer // dispatches again when something is due
 	drainOver *time.Timer
 
-	health  health
-	learned sizeLimit
-	usual   time.Duration // what an accepted request takes lately; 0 before the first
-	origins uint64        // batches cut so far
-	notes   []func()      // what the observer is to be told once the lock is free
+	health        Health        // what was told last
+	healthChanged chan struct{} // closed and replaced when it changes
+	spaceFreed    chan struct{} // closed and replaced when events have left the buffer; nil while nobody waits
 
-	room chan struct{} // closed and replaced when events have left the buffer; nil while nobody waits
-	news chan struct{} // closed and replaced when the health changes
+	notes     []func() // what the observer is to be told once the lock is free, in order
+	notifying bool     // a goroutine does so
 
 	pool pool
 }
 
 // Stats is the account of events. At all times
-// Taken = Accepted + Rejected + GivenUp + Pending.
+// Taken = Accepted + Rejected + Returned + GivenUp + Pending.
 type Stats struct {
 	Taken    uint64 // by either intake
 	Accepted uint64 // answered with success
 	Rejected uint64 // set aside: refused for good
+	Returned uint64 // to their Delivery's owner, who brings them again: see Observer.GivenUp
 	GivenUp  uint64 // unsettled when the drain time was over
 	Pending  uint64 // taken and none of these yet
 
@@ -83,8 +86,14 @@ func New(cfg Config, sender Sender) *Backend {
 		cfg:      cfg,
 		sender:   sender,
 		finished: make(chan struct{}),
-		news:     make(chan struct{}),
-		pool:     newPool(cfg.MaxBytes, cfg.MaxConcurrentRequests+2),
+		queue:    newQueue(cfg.MaxConcurrentRequests),
+		judge:    newJudge(cfg.InitialBackoff, time.Now()),
+		size:     newSizeLimit(cfg.MaxBytes),
+		gate:     newGate(),
+
+		healthChanged: make(chan struct{}),
+
+		pool: newPool(cfg.MaxBytes, 2*cfg.MaxConcurrentRequests+2),
 	}
 	b.sendCtx, b.cancelSends = context.WithCancel(context.Background())
 	if cfg.ThrottleEnable {
@@ -98,7 +107,7 @@ func New(cfg Config, sender Sender) *Backend {
 // to call Run twice, or after Shutdown.
 func (b *Backend) Run(stopCh <-chan struct{}) error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	if b.running {
 		return errors.New("the backend runs already")
 	}
@@ -111,7 +120,7 @@ func (b *Backend) Run(stopCh <-chan struct{}) error {
 		case <-stopCh:
 			b.mu.Lock()
 			b.endIntakeLocked()
-			b.mu.Unlock()
+			b.unlock()
 		case <-b.finished:
 		}
 	}()
@@ -124,18 +133,22 @@ func (b *Backend) Run(stopCh <-chan struct{}) error {
 // drain has passed before that, the requests under way are cancelled and what
 // is left is given up. It may be called several times, at once, before Run or
 // instead of it (then everything taken is given up at once); every call returns
-// at the same point, which the first call's drain and leave decide.
+// at the same point, which the first call's drain and isKept decide. After it the observer is not
+// called any more.
 //
-// With leave what is given up is not lost: its owner has it, and it will be sent
+// What waits for a back-off is due at once: it is the last occasion.
+//
+// With isKept what is given up is not lost: its owner has it, and it will be sent
 // again. Then no request is begun that would probably be cut off, which a receiver
 // that stores first would have twice, and the end comes once the last one has
 // returned.
-func (b *Backend) Shutdown(drain time.Duration, leave bool) {
+func (b *Backend) Shutdown(drain time.Duration, isKept bool) {
 	b.mu.Lock()
 	b.endIntakeLocked()
 	if !b.draining {
-		b.draining, b.leaves = true, leave
-		b.drainEnd = time.Now().Add(drain)
+		b.draining, b.isKept = true, isKept
+		now := time.Now()
+		b.drainEnd = now.Add(drain)
 		switch {
 		case b.ended:
 		case !b.running:
@@ -144,12 +157,14 @@ func (b *Backend) Shutdown(drain time.Duration, leave bool) {
 			b.drainOver = time.AfterFunc(drain, func() {
 				b.mu.Lock()
 				b.overtimeLocked()
-				b.mu.Unlock()
+				b.unlock()
 			})
+			b.queue.change(now, func(p *pendingBatch) { p.due = now })
+			b.gate.due = now
 			b.dispatchLocked()
 		}
 	}
-	b.mu.Unlock()
+	b.unlock()
 	<-b.finished
 }
 
@@ -161,18 +176,15 @@ func (b *Backend) Stats() Stats {
 	return b.stats
 }
 
-// endIntakeLocked refuses events from now on and cuts the batch that waits for
-// company. It runs under the lock that enqueues, so nothing can be taken after
-// it.
+// endIntakeLocked refuses events from now on; those that wait for company do so no longer.
+// It runs under the lock that enqueues, so nothing can be taken after it.
 func (b *Backend) endIntakeLocked() {
 	if b.stopped {
 		return
 	}
 	b.stopped = true
-	b.cutOpenLocked()
 	b.wakeWaitersLocked()
 	b.dispatchLocked()
-	b.endIfDoneLocked()
 }
 
 // overtimeLocked cancels the requests under way and gives up what waits.
@@ -183,44 +195,93 @@ func (b *Backend) overtimeLocked() {
 	}
 	b.overtime = true
 	b.cancelSends()
-	for p := b.queue.pop(); p != nil; p = b.queue.pop() {
-		b.giveUpLocked(p)
+	for fresh := &b.queue.fresh; fresh.events > 0; {
+		b.giveUpLocked(b.newBatchLocked(fresh.cut(fresh.events, fresh.bytes+bodyOverhead)))
 	}
-	for p := b.failed.popFirst(); p != nil; p = b.failed.popFirst() {
-		b.giveUpLocked(p)
+	for _, h := range b.queue.failedHeaps() {
+		for p := h.peek(); p != nil; p = h.peek() {
+			b.queue.remove(p)
+			b.giveUpLocked(p)
+		}
 	}
-	b.endIfDoneLocked()
 }
 
 // tooLateLocked says whether a request that is begun now would probably be cut off
 // at the end of the drain time, for nothing.
 func (b *Backend) tooLateLocked(now time.Time) bool {
-	return b.draining && b.leaves && b.drainEnd.Sub(now) < b.usual+b.usual/2
+	return b.draining && b.isKept && b.drainEnd.Sub(now) < b.judge.usual+b.judge.usual/2
 }
 
-// noteDurationLocked learns what an accepted request takes: the longest of late.
-func (b *Backend) noteDurationLocked(took time.Duration) {
-	if took > b.usual {
-		b.usual = took
-	} else {
-		b.usual -= (b.usual - took) / 8
+// giveUpLocked lets a batch that waits nowhere end as given up.
+func (b *Backend) giveUpLocked(p *pendingBatch) { b.partWithLocked(p, givenUp) }
+
+// partWithLocked settles a batch that waits nowhere once the observer has its events.
+func (b *Backend) partWithLocked(p *pendingBatch, o outcome) {
+	tell := b.cfg.Observer.GivenUp
+	if tell == nil {
+		b.settleLocked(p, o)
+		return
 	}
-}
-
-// giveUpLocked settles a batch as given up. The lock is let go while the
-// observer is told.
-func (b *Backend) giveUpLocked(p *pendingBatch) {
-	if tell := b.cfg.Observer.GivenUp; tell != nil {
-		b.mu.Unlock()
-		tell(p.events, p.owner)
+	b.noteLocked(func() {
+		for _, v := range p.views {
+			ev := v.run.events.slice(v.from, v.to)
+			if p.original != nil {
+				ev = newEvents(len(listHead) + len(p.original) + len(listTail))
+				ev.Add(p.original, v.ids()[0])
+			}
+			tell(ev, v.run.owner)
+		}
 		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.settleLocked(p, o)
+	})
+}
+
+type outcome int
+
+const (
+	accepted outcome = iota
+	rejected
+	returned
+	givenUp
+)
+
+// settleLocked closes the account of the events of p.
+func (b *Backend) settleLocked(p *pendingBatch, o outcome) {
+	b.unsuspectLocked(p)
+	b.stats.Pending -= uint64(p.events)
+	b.pendingBytes -= p.bytes
+	switch n := uint64(p.events); o {
+	case accepted:
+		b.stats.Accepted += n
+	case rejected:
+		b.stats.Rejected += n
+	case returned:
+		b.stats.Returned += n
+	case givenUp:
+		b.stats.GivenUp += n
 	}
-	b.settleLocked(p, givenUp)
+	for _, v := range p.views {
+		if d := v.run.owner; d != nil {
+			d.settledLocked(v.len(), o)
+		}
+		b.dropViewLocked(v)
+	}
+	p.views = nil
+	b.wakeWaitersLocked()
+}
+
+// dropViewLocked gives the memory of a run back with the last of its views.
+func (b *Backend) dropViewLocked(v view) {
+	if v.run.views--; v.run.views == 0 {
+		b.held -= cap(v.run.events.buf)
+		b.pool.put(v.run.events)
+	}
 }
 
 // endIfDoneLocked closes finished once nothing can happen any more.
 func (b *Backend) endIfDoneLocked() {
-	if b.ended || !b.stopped || b.stats.Pending > 0 || b.active > 0 {
+	if b.ended || !b.stopped || b.stats.Pending > 0 || b.active > 0 || b.notifying || len(b.notes) > 0 {
 		return
 	}
 	// Before Run nothing is sent, so the end is Shutdown's to declare.
@@ -228,7 +289,7 @@ func (b *Backend) endIfDoneLocked() {
 		return
 	}
 	b.ended = true
-	for _, t := range []*time.Timer{b.wake, b.drainOver, b.linger} {
+	for _, t := range []*time.Timer{b.wake, b.drainOver} {
 		if t != nil {
 			t.Stop()
 		}

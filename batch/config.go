@@ -52,8 +52,9 @@ type Config struct {
 }
 
 // Observer is told what happens in a Backend. The functions are called without
-// any lock, from the backend's goroutines, several at once, and must not block but
-// where they say so.
+// any lock, from the backend's goroutines, and must not block but where they say so.
+// All but Accepted are called one at a time, in the order of what happened, and none
+// after Shutdown has returned.
 type Observer struct {
 	// Failed is told of each failed try after which the batch goes on.
 	Failed func(Failure)
@@ -72,7 +73,12 @@ type Observer struct {
 	// GivenUp gets the events that were still unsettled when the drain time was
 	// over, in runs that are the observer's from then on, before Shutdown returns.
 	// owner is the Delivery that they belong to, nil for asynchronous events.
+	//
+	// With an owner it may be called earlier: suspects hold half of the buffer at most, and
+	// the events beyond that leave it unsettled, to be brought again by who has them.
 	GivenUp func(ev *Events, owner *Delivery)
+	// Panicked is told of a panic in one of the other functions.
+	Panicked func(v any, stack []byte)
 }
 
 // Failure is one failed try to send a batch.
@@ -82,8 +88,8 @@ type Failure struct {
 	Bytes   int           // of its body
 	Tries   int           // of this batch, this one included
 	Backoff time.Duration // until the next try, as far as it depends on the batch
-	Single  []byte        // the JSON of the event when the batch is a single one, and others were accepted since it, or what it was part of, first failed: valid during the call
-	Split   bool          // the batch goes on in two halves
+	Single  []byte        // the JSON of the event if the batch is a single one that seems at fault itself
+	Parts   int           // that the batch goes on in at once; 0: it goes on as it is
 }
 
 var (
@@ -97,4 +103,7 @@ var (
 	// ErrSlow says that the buffer is full and the webhook is slow: nothing was
 	// taken, and waiting for room would be long.
 	ErrSlow = errors.New("the buffer is full and the webhook is slow")
+
+	// errNoRoom is why an event is set aside before its fault is certain.
+	errNoRoom = errors.New("refused again and again, and half of the buffer is full of such events")
 )

@@ -120,17 +120,6 @@ func (e *Events) body() []byte {
 	return withTail
 }
 
-// appendAll appends copies of all events of from.
-func (e *Events) appendAll(from *Events) {
-	buf := e.Begin()
-	shift := len(buf) - len(listHead)
-	e.buf = append(buf, from.buf[len(listHead):]...)
-	for _, end := range from.ends {
-		e.ends = append(e.ends, end+shift)
-	}
-	e.ids = append(e.ids, from.ids...)
-}
-
 // slice returns a copy of events i up to j, in memory of just its size.
 func (e *Events) slice(i, j int) *Events {
 	from, to := e.start(i), e.ends[j-1]
@@ -143,14 +132,4 @@ func (e *Events) slice(i, j int) *Events {
 		part.ends = append(part.ends, end+shift)
 	}
 	return part
-}
-
-// fit is the largest number of events from the first on, at least one, whose
-// body has no more than maxBytes bytes.
-func (e *Events) fit(maxBytes int) int {
-	n := len(e.ends)
-	for n > 1 && e.ends[n-1]+len(listTail) > maxBytes {
-		n--
-	}
-	return n
 }

@@ -61,19 +61,13 @@ func TestMoveLastMovesOneEvent(t *testing.T) {
 	}
 }
 
-func TestSliceAndAppendAllKeepEventsAndOrder(t *testing.T) {
+func TestSliceKeepsEventsAndOrder(t *testing.T) {
 	all := []string{`{"a":1}`, `{"bb":22}`, `{"ccc":333}`, `{"d":4}`}
 	ev := eventsOf(all...)
 	for i := range all {
 		for j := i + 1; j <= len(all); j++ {
-			part := ev.slice(i, j)
-			if got := itemsOf(part); !slices.Equal(got, all[i:j]) {
+			if got := itemsOf(ev.slice(i, j)); !slices.Equal(got, all[i:j]) {
 				t.Errorf("slice(%d, %d) = %v", i, j, got)
-			}
-			joined := ev.slice(0, 1)
-			joined.appendAll(part)
-			if got := itemsOf(joined); !slices.Equal(got, append(all[:1:1], all[i:j]...)) {
-				t.Errorf("first and slice(%d, %d) joined = %v", i, j, got)
 			}
 		}
 	}
@@ -110,18 +104,6 @@ func TestFilterKeepsSomeInOrderWithTheirIdentities(t *testing.T) {
 			if got := itemsOf(ev); !slices.Equal(got, append(want, `{}`)) {
 				t.Errorf("after one more: %v", got)
 			}
-		}
-	}
-}
-
-func TestFitCountsTheBytesOfTheBody(t *testing.T) {
-	ev := eventsOf(`{"a":1}`, `{"b":2}`, `{"c":3}`)
-	two := eventsOf(`{"a":1}`, `{"b":2}`).Size()
-	for _, tt := range []struct{ maxBytes, want int }{
-		{ev.Size(), 3}, {ev.Size() - 1, 2}, {two, 2}, {two - 1, 1}, {1, 1},
-	} {
-		if got := ev.fit(tt.maxBytes); got != tt.want {
-			t.Errorf("fit(%d) = %d, want %d", tt.maxBytes, got, tt.want)
 		}
 	}
 }

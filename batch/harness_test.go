@@ -229,8 +229,8 @@ func isDone(ch <-chan struct{}) bool {
 func checkAccount(t *testing.T, b *Backend, r *receiver) {
 	t.Helper()
 	s := b.Stats()
-	if s.Taken != s.Accepted+s.Rejected+s.GivenUp+s.Pending {
-		t.Errorf("taken %d, but accepted %d + rejected %d + given up %d + pending %d", s.Taken, s.Accepted, s.Rejected, s.GivenUp, s.Pending)
+	if s.Taken != s.Accepted+s.Rejected+s.Returned+s.GivenUp+s.Pending {
+		t.Errorf("taken %d, but accepted %d + rejected %d + returned %d + given up %d + pending %d", s.Taken, s.Accepted, s.Rejected, s.Returned, s.GivenUp, s.Pending)
 	}
 	if got := len(r.got()); uint64(got) != s.Accepted {
 		t.Errorf("accepted %d, but the receiver got %d", s.Accepted, got)
@@ -250,8 +250,10 @@ func checkAccount(t *testing.T, b *Backend, r *receiver) {
 			t.Errorf("the observer was told of %d accepted events, want the %d that the receiver got", len(got), len(want))
 		}
 	}
-	if b.pendingBytes != 0 && s.Pending == 0 {
-		t.Errorf("%d bytes pending with no event pending", b.pendingBytes)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Pending == 0 && (b.pendingBytes != 0 || b.held != 0 || b.suspects.events != 0 || b.suspects.bytes != 0) {
+		t.Errorf("no event is pending, but %d bytes are, %d are held, and suspects have %v", b.pendingBytes, b.held, b.suspects)
 	}
 }
 

@@ -16,11 +16,34 @@ func (b *Backend) NewEvents() *Events { return b.pool.get() }
 func (b *Backend) Release(ev *Events) { b.pool.put(ev) }
 
 // Limits is how many events, and how many bytes of body, a run should have at
-// most to be sent as one batch. A single event may exceed the bytes.
+// most to be sent as one batch; while the gate is closed, as one probe. A single event may
+// exceed the bytes.
 func (b *Backend) Limits() (events, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return min(b.cfg.MaxSize, b.cfg.BufferSize), min(b.learned.bytes(b.cfg.MaxBytes), b.cfg.BufferBytes)
+	events, bytes = min(b.cfg.MaxSize, b.cfg.BufferSize), min(b.cfg.MaxBytes, b.cfg.BufferBytes)
+	if b.gate.closed && b.gate.probeSize > 0 {
+		bytes = min(bytes, b.gate.probeSize)
+	}
+	return events, bytes
+}
+
+// WantsProbe says whether the gate is closed and the next probe is to be of fresh events,
+// or there is nothing else to probe with: then one more run of events is taken all the
+// same.
+func (b *Backend) WantsProbe() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wantsProbeLocked()
+}
+
+func (b *Backend) wantsProbeLocked() bool {
+	g := &b.gate
+	if !g.closed || g.probing || b.queue.fresh.events > 0 {
+		return false
+	}
+	oldest := b.queue.leastRecent(false)
+	return oldest == nil || oldest.suspect || g.probes%2 == 1
 }
 
 // ProcessEvents takes all events of ev, or none. It waits for room in the
@@ -41,18 +64,18 @@ type Delivery struct {
 	done    chan struct{}
 
 	// Guarded by backend.mu.
-	pending int
-	stuck   int           // of them, those in batches that wait for their own fault
-	allOut  chan struct{} // what Stuck returned last; nil while nobody asked
-	ended   bool
-	result  Result
+	pending  int
+	suspects int           // of them, those in batches that were refused for their own fault
+	allStuck chan struct{} // what Stuck returned last; nil while nobody asked
+	ended    bool
+	result   Result
 }
 
 // Result is what became of the events of a Delivery.
 type Result struct {
 	Accepted int // by the receiver
 	Rejected int // set aside: refused for good
-	GivenUp  int // unsettled when the drain time was over
+	GivenUp  int // unsettled when the drain time was over, or handed back: see Observer.GivenUp
 }
 
 // NewDelivery starts an acknowledged intake.
@@ -70,9 +93,9 @@ func (d *Delivery) Add(ctx context.Context, ev *Events) error {
 // End says that no more events follow. It may be called more than once.
 func (d *Delivery) End() {
 	d.backend.mu.Lock()
+	defer d.backend.mu.Unlock()
 	d.ended = true
 	d.closeIfDoneLocked()
-	d.backend.mu.Unlock()
 }
 
 // Done is closed when End was called and every event is settled.
@@ -86,32 +109,31 @@ func (d *Delivery) Stuck() <-chan struct{} {
 	d.backend.mu.Lock()
 	defer d.backend.mu.Unlock()
 	stuck := make(chan struct{})
-	d.allOut = stuck
-	d.tellIfStuckLocked()
+	d.allStuck = stuck
+	d.stuckIfSoLocked()
 	return stuck
 }
 
-func (d *Delivery) tellIfStuckLocked() {
-	if d.allOut != nil && d.pending > 0 && d.stuck == d.pending {
-		close(d.allOut)
-		d.allOut = nil
+func (d *Delivery) stuckIfSoLocked() {
+	if d.allStuck != nil && d.pending > 0 && d.suspects == d.pending {
+		close(d.allStuck)
+		d.allStuck = nil
 	}
 }
 
-// setStuckLocked marks p as waiting for its own fault, or as no longer so.
-func (p *pendingBatch) setStuckLocked(is bool) {
-	if p.isStuck == is {
-		return
+// settledLocked notes what became of n events.
+func (d *Delivery) settledLocked(n int, o outcome) {
+	d.pending -= n
+	switch o {
+	case accepted:
+		d.result.Accepted += n
+	case rejected:
+		d.result.Rejected += n
+	case returned, givenUp:
+		d.result.GivenUp += n
 	}
-	p.isStuck = is
-	if d := p.owner; d != nil {
-		if is {
-			d.stuck += p.events.Len()
-		} else {
-			d.stuck -= p.events.Len()
-		}
-		d.tellIfStuckLocked()
-	}
+	d.closeIfDoneLocked()
+	d.stuckIfSoLocked()
 }
 
 // Result is what became of the events so far; final once Done is closed.
@@ -150,30 +172,32 @@ func (b *Backend) take(ctx context.Context, ev *Events, owner *Delivery) error {
 	for {
 		switch {
 		case b.stopped:
-			b.mu.Unlock()
+			b.unlock()
 			return ErrStopped
-		case b.health.state == Down && !b.wantsProbeLocked():
-			b.mu.Unlock()
+		case b.gate.closed && !b.wantsProbeLocked():
+			b.unlock()
 			return ErrDown
 		case b.hasRoomLocked(ev):
-			b.takeLocked(ev, owner)
-			b.mu.Unlock()
+			b.enqueueLocked(ev, owner)
+			b.dispatchLocked()
+			b.compactLastLocked()
+			b.unlock()
 			return nil
-		case b.health.state == Down:
-			b.mu.Unlock()
+		case b.gate.closed:
+			b.unlock()
 			return ErrDown
-		case b.health.state == Slow:
-			b.mu.Unlock()
+		case b.gate.slow > 0:
+			b.unlock()
 			return ErrSlow
 		}
-		if b.room == nil {
-			b.room = make(chan struct{})
+		if b.spaceFreed == nil {
+			b.spaceFreed = make(chan struct{})
 		}
-		room, news := b.room, b.news
-		b.mu.Unlock()
+		room, changed := b.spaceFreed, b.healthChanged
+		b.unlock()
 		select {
 		case <-room:
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 			return ErrFull
 		}
@@ -186,92 +210,124 @@ func (b *Backend) take(ctx context.Context, ev *Events, owner *Delivery) error {
 // ev belongs to the backend.
 func (b *Backend) Adopt(ev *Events) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	for ; ev.Len() > b.cfg.MaxSize; ev = ev.slice(b.cfg.MaxSize, ev.Len()) {
-		b.takeLocked(ev.slice(0, b.cfg.MaxSize), nil)
-	}
-	b.takeLocked(ev, nil)
+	defer b.unlock()
+	b.enqueueLocked(ev, nil)
+	b.compactLastLocked()
 }
 
-// hasRoomLocked says whether ev fits into the buffer. What is larger than the
-// buffer fits when nothing else is there.
+// hasRoomLocked says whether ev fits into the buffer. Half of it is for those that are no
+// suspects, in any case: suspects hold more than the other half only while it is not certain
+// enough that nobody misses them, and never more than a whole one. What is larger than the
+// buffer fits when nothing is there but suspects.
 func (b *Backend) hasRoomLocked(ev *Events) bool {
-	if b.stats.Pending == 0 {
-		return true
+	events, bytes := int(b.stats.Pending), b.pendingBytes
+	otherEvents, otherBytes := events-b.suspects.events, bytes-b.suspects.bytes
+	n, size := ev.Len(), ev.Size()-bodyOverhead
+	fits := func(events, bytes, part int) bool {
+		return events+n <= b.cfg.BufferSize/part && bytes+size <= b.cfg.BufferBytes/part
 	}
-	return int(b.stats.Pending)+ev.Len() <= b.cfg.BufferSize && b.pendingBytes+ev.Size() <= b.cfg.BufferBytes
+	return otherEvents == 0 || fits(events, bytes, 1) ||
+		b.suspects.events <= b.cfg.BufferSize && b.suspects.bytes <= b.cfg.BufferBytes && fits(otherEvents, otherBytes, 2)
 }
 
-func (b *Backend) takeLocked(ev *Events, owner *Delivery) {
-	b.stats.Taken += uint64(ev.Len())
-	b.stats.Pending += uint64(ev.Len())
-	b.pendingBytes += ev.Size()
+// enqueueLocked takes events. Those that have been here before and went back are suspects
+// still, and wait until they are due; the rest is fresh.
+func (b *Backend) enqueueLocked(ev *Events, owner *Delivery) {
+	v := view{&run{events: ev, owner: owner, views: 1}, 0, ev.Len()}
+	n := uint64(v.len())
+	b.stats.Taken += n
+	b.stats.Pending += n
+	b.pendingBytes += v.bytes()
+	b.held += cap(ev.buf)
 	if owner != nil {
-		owner.pending += ev.Len()
-		// What came before goes first.
-		b.cutOpenLocked()
-		p := &pendingBatch{events: ev, owner: owner}
-		b.enqueueLocked(p)
-		b.dispatchLocked()
-		if !p.underWay && p.events != nil {
-			p.events = b.pool.compact(p.events)
+		owner.pending += v.len()
+	}
+	now := time.Now()
+	if !b.known.isEmpty() {
+		var suspects bool
+		if v, suspects = b.recallLocked(v, now); suspects {
+			b.makeRoomLocked(now)
 		}
+		if v.len() == 0 {
+			return
+		}
+	}
+	if owner == nil && b.joinLastLocked(v) {
 		return
 	}
-	b.joinOpenLocked(ev)
-	b.dispatchLocked()
+	b.queue.fresh.add(v, owner != nil, now)
 }
 
-// joinOpenLocked puts asynchronous events into the open batch, and cuts it when
-// it is full or when its time has come.
-func (b *Backend) joinOpenLocked(ev *Events) {
-	maxBytes := b.learned.bytes(b.cfg.MaxBytes)
-	if b.open != nil {
-		have := b.open.events
-		if have.Len()+ev.Len() <= b.cfg.MaxSize && have.Size()+ev.Size()-len(listHead)-len(listTail)+len(",") <= maxBytes {
-			before := have.Size()
-			have.appendAll(ev)
-			b.pendingBytes += have.Size() - before - ev.Size()
-			b.Release(ev)
+// recallLocked takes the events out of v that have gone back before, and returns what is
+// behind the last of them; what is before it is fresh.
+func (b *Backend) recallLocked(v view, now time.Time) (rest view, found bool) {
+	for i := 0; i < v.len(); i++ {
+		k, ok := b.known.recall(v.ids()[i])
+		if !ok {
+			continue
+		}
+		found = true
+		if i > 0 {
+			var before view
+			before, v = v.cut(i)
+			b.queue.fresh.add(before, before.run.owner != nil, now)
+		}
+		one := v
+		if v.len() > 1 {
+			one, v = v.cut(1)
 		} else {
-			b.cutOpenLocked()
+			v.from = v.to
 		}
+		p := b.newBatchLocked([]view{one})
+		b.replaceLocked(p, []view{one.detached()})
+		p.evidence, p.due, p.firstFailed, p.took, p.cause = k.evidence, k.due, k.firstFailed, k.took, k.cause
+		b.suspectLocked(p)
+		b.queue.add(p, now)
+		i = -1
 	}
-	if b.open == nil {
-		b.open = &pendingBatch{events: ev}
-		b.linger = time.AfterFunc(b.cfg.MaxWait, b.lingerOver(b.open))
-	}
-	if b.open.events.Len() >= b.cfg.MaxSize || b.open.events.Size() >= maxBytes {
-		b.cutOpenLocked()
-	}
+	return v, found
 }
 
-// lingerOver returns what cuts the batch p when its time to wait is over, if it
-// is still the open one.
-func (b *Backend) lingerOver(p *pendingBatch) func() {
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.open == p {
-			b.cutOpenLocked()
-			b.dispatchLocked()
-		}
+// joinLastLocked puts a small run of asynchronous events into the one before it, so that
+// many of them do not each hold a slice of their own.
+func (b *Backend) joinLastLocked(v view) bool {
+	last := b.queue.fresh.last()
+	if last == nil || last.run.owner != nil || !last.isWhole() || !v.isWhole() ||
+		last.len()+v.len() > b.cfg.MaxSize || bodyOverhead+last.bytes()+v.bytes() > b.cfg.MaxBytes {
+		return false
 	}
+	into := last.run.events
+	before := cap(into.buf)
+	v.appendTo(into)
+	b.held += cap(into.buf) - before
+	b.queue.fresh.grew(v.len(), v.bytes())
+	b.dropViewLocked(v)
+	return true
 }
 
-func (b *Backend) cutOpenLocked() {
-	if b.open == nil {
+// compactLastLocked moves the events that came last to memory of their own size if they
+// have to wait and fill only a small part of what they came in.
+func (b *Backend) compactLastLocked() {
+	last := b.queue.fresh.last()
+	if last == nil || !last.isWhole() || cap(last.run.events.buf) < b.pool.capacity {
 		return
 	}
-	b.linger.Stop()
-	b.enqueueLocked(b.open)
-	b.open = nil
+	worth := 2
+	if last.run.owner == nil {
+		worth = 8 // others may join it
+	}
+	if worth*last.bytes() < b.pool.capacity {
+		v := last.detached()
+		b.held += cap(v.run.events.buf)
+		b.dropViewLocked(last.view)
+		last.view = v
+	}
 }
 
 // wakeWaitersLocked lets those that wait for room look again.
 func (b *Backend) wakeWaitersLocked() {
-	if b.room != nil {
-		close(b.room)
-		b.room = nil
+	if b.spaceFreed != nil {
+		close(b.spaceFreed)
+		b.spaceFreed = nil
 	}
 }

@@ -1,152 +1,126 @@
-// This file is a batch on its way, and the two orders in which batches wait:
-// first in first out, and failed ones by the time of their next try.
+// This file is a batch on its way.
 
 package batch
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // pendingBatch is a batch from the cut until it is settled.
 type pendingBatch struct {
-	events *Events
-	owner  *Delivery // nil for asynchronous events
-	origin uint64    // the same for all parts of a batch that was split
+	id     uint64
+	views  []view
+	events int
+	bytes  int // what they add to a body
+	evidence
 
-	failures     int       // of this batch since it was cut
-	lastCause    cause     // of the last failure
-	successesAt  uint64    // accepted batches of the backend when this one, or the one it was split from, first failed
+	// Of the last try:
+	sentAt     time.Time
+	took       time.Duration
+	cause      cause
+	isProbe    bool // sent while the gate was closed
+	wasVouched bool // see judge.vouches, when it was sent
+
 	due          time.Time // of the next try
-	lastTry      time.Time
-	shrunk       bool        // cut smaller by a probe
-	tries        int         // requests made with it
-	underWay     bool        // a request is
-	slowTimer    *time.Timer // while under way
-	countedSlow  bool        // it is under way for longer than Config.SlowAfter
-	isProbe      bool        // it was sent while the webhook was down
-	isPart       bool        // it comes from a batch that was split for a refusal
-	isStuck      bool        // see Delivery.Stuck; its events are counted there
-	half         *halves     // the two halves it is one of
-	sizeWhenSent int
+	firstFailed  time.Time // zero: never
+	failedSince  uint64    // acceptances then
+	suspect      bool      // refused for its own fault, or a part of what was
+	parts        int       // it is one of so many parts of a batch at fault; 0: none
+	whole        *pair     // which that was
+	splitInto    *pair     // what it became, once it was split
+	outagesBegun int       // outages that its failure came first of
+	scout        bool      // larger than the limit, to try the size
+	isCut        bool      // taken from a batch that was cut
+	isSmall      bool      // made smaller to be a probe
+	tooLarge     int       // 413s in a row
+	original     []byte    // of a single event, as it was submitted, once it was made smaller
 
-	// Of a single event:
-	refusals       int    // failures with another batch accepted since the one before
-	batchesAtFault uint64 // accepted batches of the backend at its last failure
-	whole          []byte // the event as it was taken, once it was made smaller
+	slowTimer   *time.Timer // while under way
+	countedSlow bool        // under way for longer than Config.SlowAfter
+	in          *batchHeap  // where it waits, nil: nowhere
+	at          int         // its place there
 }
 
-// halves watches the two parts of a batch that was refused: when both are
-// accepted, its size was the reason.
-type halves struct {
-	accepted int
-	whole    int // body size of the batch that was refused
-}
-
-// fifo is a queue of batches.
-type fifo struct {
-	items []*pendingBatch
-	first int
-}
-
-func (q *fifo) len() int { return len(q.items) - q.first }
-
-func (q *fifo) push(p *pendingBatch) { q.items = append(q.items, p) }
-
-func (q *fifo) peek() *pendingBatch {
-	if q.len() == 0 {
-		return nil
-	}
-	return q.items[q.first]
-}
-
-func (q *fifo) pop() *pendingBatch {
-	p := q.peek()
-	if p == nil {
-		return nil
-	}
-	q.items[q.first] = nil
-	q.first++
-	if q.first > 64 && q.first*2 > len(q.items) {
-		n := copy(q.items, q.items[q.first:])
-		clear(q.items[n:])
-		q.items, q.first = q.items[:n], 0
-	}
+func newBatch(id uint64, views ...view) *pendingBatch {
+	p := &pendingBatch{id: id}
+	p.setViews(views)
 	return p
 }
 
-// pushFront puts p before all others.
-func (q *fifo) pushFront(p *pendingBatch) {
-	if q.first == 0 {
-		q.items = append([]*pendingBatch{nil}, q.items...)
-		q.first = 1
+func (p *pendingBatch) setViews(views []view) {
+	p.views, p.events, p.bytes = views, 0, 0
+	for _, v := range views {
+		p.events += v.len()
+		p.bytes += v.bytes()
 	}
-	q.first--
-	q.items[q.first] = p
 }
 
-// failedHeap orders batches by the time of their next try.
-type failedHeap []*pendingBatch
+// body is the number of bytes of the request.
+func (p *pendingBatch) body() int { return bodyOverhead + p.bytes }
 
-func (h failedHeap) Len() int           { return len(h) }
-func (h failedHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h failedHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *failedHeap) Push(x any)        { *h = append(*h, x.(*pendingBatch)) }
-func (h *failedHeap) Pop() any {
-	old := *h
-	last := len(old) - 1
-	p := old[last]
-	old[last] = nil
-	*h = old[:last]
-	return p
-}
+// costlyAfter is what the last try of a suspect took that holds a slot for long.
+const costlyAfter = time.Second
 
-func (h *failedHeap) add(p *pendingBatch) { heap.Push(h, p) }
+func (p *pendingBatch) isCostly() bool { return p.suspect && p.took >= costlyAfter }
 
-func (h failedHeap) peek() *pendingBatch {
-	if len(h) == 0 {
-		return nil
-	}
-	return h[0]
-}
+// isSingle says whether p is a single suspect: its failures may set it aside.
+func (p *pendingBatch) isSingle() bool { return p.suspect && p.events == 1 }
 
-func (h *failedHeap) popFirst() *pendingBatch {
-	if len(*h) == 0 {
-		return nil
-	}
-	return heap.Pop(h).(*pendingBatch)
-}
+// isTrial says whether p is one that has failed by itself. One that has not is likely to
+// pass, and waits for nobody to vouch for it.
+func (p *pendingBatch) isTrial() bool { return p.isSingle() && p.tries > 0 }
 
-// popLeastRecent takes, of the batches that match, the one whose last try is
-// longest ago, so that probes go through all of them in turn. Without match, of all.
-func (h *failedHeap) popLeastRecent(match func(*pendingBatch) bool) *pendingBatch {
-	best := -1
-	for i, p := range *h {
-		if (match == nil || match(p)) && (best < 0 || p.lastTry.Before((*h)[best].lastTry)) {
-			best = i
+// cutViews takes the first n events off p, and returns them.
+func (p *pendingBatch) cutViews(n int) (first []view) {
+	rest := p.views
+	for n > 0 {
+		v := rest[0]
+		if n < v.len() {
+			f, r := v.cut(n)
+			first = append(first, f)
+			rest = append([]view{r}, rest[1:]...)
+			break
 		}
+		first, rest = append(first, v), rest[1:]
+		n -= v.len()
 	}
-	if best < 0 {
-		return nil
-	}
-	return heap.Remove(h, best).(*pendingBatch)
+	p.setViews(rest)
+	return first
 }
 
-// releaseAll makes every batch due at now, but for those that failed while
-// others were accepted: their failures were their own. What the webhook did not
-// refuse in so many words is tried once more as it is.
-func (h *failedHeap) releaseAll(now time.Time, isSuspect func(*pendingBatch) bool) {
-	for _, p := range *h {
-		if isSuspect(p) {
-			continue
+// fit is how many of the first events make a body within the bounds: at least one.
+func (p *pendingBatch) fit(maxEvents, maxBody int) (n int) {
+	for _, v := range p.views {
+		if n > 0 && (n >= maxEvents || v.run.events.ends[v.from]-v.run.events.start(v.from)+1+bodyOverhead > maxBody) {
+			break
 		}
-		if p.due.After(now) {
-			p.due = now
+		k := v.fit(maxEvents-n, maxBody)
+		n += k
+		if k < v.len() {
+			break
 		}
-		if p.lastCause == causeServer && !p.isPart {
-			p.failures = min(p.failures, causeServer.triesBeforeSplit()-1)
-			p.setStuckLocked(false)
-		}
+		maxBody -= v.bytes()
 	}
-	heap.Init(h)
+	return n
+}
+
+// ids are those of all events.
+func (p *pendingBatch) ids() []ID {
+	if len(p.views) == 1 {
+		return p.views[0].ids()
+	}
+	ids := make([]ID, 0, p.events)
+	for _, v := range p.views {
+		ids = append(ids, v.ids()...)
+	}
+	return ids
+}
+
+// event is a view of the first event.
+func (p *pendingBatch) event() []byte { return p.views[0].run.events.Event(p.views[0].from) }
+
+// submitted is a copy of the single event of p as it was submitted.
+func (p *pendingBatch) submitted() []byte {
+	if p.original != nil {
+		return p.original
+	}
+	return append([]byte(nil), p.event()...)
 }

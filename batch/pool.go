@@ -53,14 +53,3 @@ func (p *pool) drop() {
 	p.free, p.closed = nil, true
 	p.mu.Unlock()
 }
-
-// compact returns ev, or a copy in memory of its own size when it fills only a
-// small part of a pooled slice: many small batches may wait at once.
-func (p *pool) compact(ev *Events) *Events {
-	if cap(ev.buf) < p.capacity || ev.Size() > p.capacity/2 {
-		return ev
-	}
-	small := ev.slice(0, ev.Len())
-	p.put(ev)
-	return small
-}

@@ -205,7 +205,7 @@ func flush(in *Instance, c []byte) Answer {
 func checkAccount(t *testing.T, in *Instance, r *receiver) {
 	t.Helper()
 	s := in.backend.Stats()
-	if s.Taken != s.Accepted+s.Rejected+s.GivenUp+s.Pending {
+	if s.Taken != s.Accepted+s.Rejected+s.Returned+s.GivenUp+s.Pending {
 		t.Errorf("account: %+v", s)
 	}
 	r.mu.Lock()

@@ -160,7 +160,7 @@ func assemble(p *Process, name string, cfg *Config, c client) (*Instance, error)
 		return nil, err
 	}
 	bounds := cfg.Batch
-	bounds.Observer = batch.Observer{Accepted: in.ledger.Done, Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.gaveUp, Rejected: in.rejected, Shrunk: in.shrunk}
+	bounds.Observer = batch.Observer{Accepted: in.ledger.Done, Failed: in.sendFailed, Health: in.healthChanged, GivenUp: in.gaveUp, Rejected: in.rejected, Shrunk: in.shrunk, Panicked: in.observerPanicked}
 	bounds.Shrink = in.shrink
 	in.backend = batch.New(bounds, c)
 	in.hasAdopted = len(undelivered) > 0
@@ -218,7 +218,7 @@ func (in *Instance) logEnd(pending uint64, took time.Duration) {
 	in.log.Log(context.Background(), level, text,
 		"drained", pending, "drain_time", took.Round(time.Millisecond),
 		"chunks", in.counts.chunks.Load(), "retries", in.counts.retries.Load(),
-		"events", s.Taken, "accepted", s.Accepted, "rejected", s.Rejected, "given_up", s.GivenUp, "pending", s.Pending,
+		"events", s.Taken, "accepted", s.Accepted, "rejected", s.Rejected, "returned", s.Returned, "given_up", s.GivenUp, "pending", s.Pending,
 		"requests", s.Requests, "failed_requests", s.Failures,
 		"skipped_records", skipped, "invalid_utf8", in.counts.invalidUTF8.Load(),
 		"timestamps_restored", in.counts.restored.Load(), "timestamps_left_out", in.counts.leftOut.Load(), "truncated", in.counts.truncated.Load(),
@@ -243,20 +243,25 @@ func (in *Instance) timesOf(tag string) *record.Times {
 	return t
 }
 
-// sendFailed logs a failed request.
+// sendFailed logs a failed request. However many events are at fault, their lines are those of
+// one fault that repeats.
 func (in *Instance) sendFailed(f batch.Failure) {
 	retry := any(f.Backoff.Round(time.Millisecond))
-	if f.Split {
-		retry = "at once, in two halves"
+	if f.Parts > 0 {
+		retry = fmt.Sprintf("at once, in %d parts", f.Parts)
 	}
-	if f.Single != nil && f.Tries > 1 {
-		id := eventID(f.Single)
-		in.repeats.tell(slog.LevelError, "event "+id, "the webhook does not accept this event; it is tried again and holds up no other",
-			"event", id, "bytes", len(f.Single), "tries", f.Tries, "retry_in", retry, "error", f.Err)
+	if f.Single != nil {
+		in.repeats.tell(slog.LevelError, "event", "the webhook does not accept this event; it is tried again and holds up no other",
+			"event", eventID(f.Single), "bytes", len(f.Single), "tries", f.Tries, "retry_in", retry, "error", f.Err)
 		return
 	}
 	in.repeats.tell(slog.LevelWarn, "request: "+kindOf(f.Err), "a request failed, its events are kept and sent again",
 		"error", f.Err, "events", f.Events, "bytes", f.Bytes, "tries", f.Tries, "retry_in", retry)
+}
+
+// observerPanicked logs a fault of this package.
+func (in *Instance) observerPanicked(v any, stack []byte) {
+	in.repeats.tell(slog.LevelError, "panic", "a panic while noting what became of events; please report this", "panic", v, "stack", string(stack))
 }
 
 // healthChanged logs that the webhook is down or works again.

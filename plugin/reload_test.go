@@ -71,18 +71,18 @@ func TestTheNextInstanceSendsOnlyWhatWasNotAccepted(t *testing.T) {
 						keys := []string{"Mode", mode, "State_Dir", dir, "Dead_Letter_Dir", dir, "Batch_Max_Size", "5", "Batch_Buffer_Size", "20",
 							"Max_Concurrent_Requests", "1", "Flush_Timeout", "1s", "Initial_Backoff", "1m", "Max_Backoff", "1m", "Drain_Timeout", drain}
 						in, log := started(t, r, keys...)
-						c := chunk(eventRange(0, 48)...)
+						c := chunk(eventRange(0, 148)...)
 						if answer := flush(in, c); answer != Retry {
 							t.Fatalf("answer %d, want RETRY", answer)
 						}
-						unread := chunk(eventRange(48, 50)...)
+						unread := chunk(eventRange(148, 150)...)
 						flush(in, unread)
 						for range 3 {
 							in = next(t, in, r, keys...)
 							flush(in, c)
 						}
-						if n := r.accepted(); n == 0 || n == 50 && drain != "10m" {
-							t.Errorf("%d of 50 events accepted, want some", n)
+						if n := r.accepted(); n == 0 || n == 150 && drain != "10m" {
+							t.Errorf("%d of 150 events accepted, want some", n)
 						}
 						r.now(nil)
 						for _, c := range [][]byte{c, unread} {
@@ -92,7 +92,7 @@ func TestTheNextInstanceSendsOnlyWhatWasNotAccepted(t *testing.T) {
 						}
 						time.Sleep(time.Hour)
 						stop(in)
-						r.wantGot(t, eventRange(0, 50)...)
+						r.wantGot(t, eventRange(0, 150)...)
 						if n := log.count("is lost"); n != 0 {
 							t.Errorf("the log:\n%s", log)
 						}

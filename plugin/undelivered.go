@@ -18,8 +18,9 @@ import (
 	"out_k8saudit/plugin/ledger"
 )
 
-// gaveUp is told of events that were not delivered at the end of the drain time. Those
-// with an owner are still in a chunk or a file, and are new when they come again.
+// gaveUp is told of events that left the backend undelivered: at the end of the drain time, or
+// before it to make room. Those with an owner are still in a chunk or a file, and are new when
+// they come again.
 func (in *Instance) gaveUp(ev *batch.Events, owner *batch.Delivery) {
 	if owner != nil {
 		in.ledger.Release(ev.IDs())
