@@ -62,8 +62,8 @@ CHAOS_TABLE ?= $(CURDIR)/docs/delivery.md
 ZOO_TABLE ?=
 
 .PHONY: zoo
-zoo: ## play all receivers of batch/zoo_receivers_test.go at full length with five seeds (an hour), the table into ZOO_TABLE
-	$(GO) test ./batch -run Zoo -v -timeout 90m -zoo.full -zoo.seeds=5 $(if $(ZOO_TABLE),-zoo.table="$(abspath $(ZOO_TABLE))")
+zoo: ## play all receivers of batch/zoo_receivers_test.go at full length with five seeds, and random faults with 5,000 (an hour), the table into ZOO_TABLE
+	$(GO) test ./batch -run "Zoo|Random" -v -timeout 90m -random.seeds=5000 -zoo.full -zoo.seeds=5 $(if $(ZOO_TABLE),-zoo.table="$(abspath $(ZOO_TABLE))")
 
 .PHONY: chaos
 chaos: build ## fail, kill and stop everything, on FLUENT_BIT as well, and write the table in docs/delivery.md

@@ -4,6 +4,7 @@ package batch
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -347,8 +348,10 @@ func TestOneBadBackendOfThreeLosesNothingAndKeepsTheGatesOpen(t *testing.T) {
 	})
 }
 
+var randomSeeds = flag.Uint64("random.seeds", 20, "with how many seeds the random faults are played")
+
 func TestRandomFaultsUnderConcurrentIntakeLoseNothing(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range *randomSeeds {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := testConfig()
 			cfg.BufferSize = 50

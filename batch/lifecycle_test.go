@@ -384,3 +384,33 @@ func TestAcceptedIsToldBeforeTheEventsSettle(t *testing.T) {
 		checkAccount(t, b, r)
 	})
 }
+
+// A stop is the last occasion: what waits for a back-off is tried at once.
+func TestAStopTriesAtOnceWhatWaitsForABackoff(t *testing.T) {
+	for _, isKept := range []bool{false, true} {
+		for _, err := range []error{errRefused, status(404), status(500), status(400), status(413), askedToWait(time.Hour)} {
+			t.Run(fmt.Sprint(err, isKept), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r, heal := down(err)
+					b, stop := started(t, testConfig(), r)
+					for i := range 8 {
+						_ = b.NewDelivery().Add(now(), fill(b, []string{event(i)})) // not all, once it is down
+						time.Sleep(time.Second)
+					}
+					taken := b.Stats().Taken
+					for n := len(r.all()); len(r.all()) == n; { // just after a try
+						time.Sleep(100 * time.Millisecond)
+					}
+					heal()
+					start := time.Now()
+					close(stop)
+					b.Shutdown(10*time.Second, isKept)
+					if took := time.Since(start); took > time.Second || b.Stats().Accepted != taken {
+						t.Errorf("accepted %d of %d in %v", b.Stats().Accepted, taken, took)
+					}
+					checkAccount(t, b, r)
+				})
+			})
+		}
+	}
+}

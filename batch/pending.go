@@ -76,7 +76,7 @@ func (p *pendingBatch) cutViews(n int) (first []view) {
 		if n < v.len() {
 			f, r := v.cut(n)
 			first = append(first, f)
-			rest = append([]view{r}, rest[1:]...)
+			rest[0] = r
 			break
 		}
 		first, rest = append(first, v), rest[1:]
