@@ -65,7 +65,8 @@ func TestWhatIsRefusedForGoodIsInAFileAndItsChunkIsDone(t *testing.T) {
 				lines[bad] = strings.Replace(lines[bad], `"auditID":"00-`, `"auditID":"`+id, 1)
 				r := receive(t, dir, log, "", "-fail-match", id, "-fail-status", "400")
 				s := setup{dir: dir, log: log, url: r.url, workers: 1, keys: "Initial_Backoff 50ms|Max_Backoff 100ms|Batch_Max_Wait 50ms|Mode " + mode + "|Dead_Letter_Dir " + filepath.Join(dir, "dead")}
-				write := load(t, e, log, lines, &s, 20, 50*time.Millisecond)
+				// Long enough that others are accepted again and again while the one is not.
+				write := load(t, e, log, lines, &s, 5, 50*time.Millisecond)
 				p := e.start(t, s)
 				write()
 				until(t, "all others are stored", func() bool { return r.stored() >= len(lines)-1 })
