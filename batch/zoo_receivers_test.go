@@ -322,7 +322,7 @@ func zooRows() []*zooRow {
 
 	// Events that are never answered.
 	for _, w := range never {
-		add(zooRow{name: "1 in 50,000: " + w.name, receiver: failsOn(w, hasBad), bad: oneOfEach(50_000), length: 10 * time.Minute, tail: hour,
+		add(zooRow{name: "1 in 50,000: " + w.name, receiver: failsOn(w, hasBad), bad: oneOfEach(50_000), length: 10 * time.Minute, tail: hour, grace: 35 * time.Second,
 			bounds: []bound{rateAtLeast(99).long(), waitAtMost(5 * time.Second)}})
 		add(zooRow{name: "1 in 100,000: " + w.name + ", one request", receiver: failsOn(w, hasBad), bad: oneOfEach(100_000), length: 10 * time.Minute, tail: hour, short: 210 * time.Second,
 			config: oneRequest, grace: 35 * time.Second,
@@ -481,7 +481,7 @@ func zooRows() []*zooRow {
 				return reply{after: 10 * time.Second, err: status(504)}
 			}
 		},
-		bounds: []bound{lotsWithin(90, 25*time.Second, 15*time.Minute), lotsWithin(100, 150*time.Second, 0)}})
+		bounds: []bound{lotsWithin(90, 25*time.Second, 15*time.Minute), lotsWithin(100, 5*time.Minute, 0)}})
 
 	// Outages.
 	add(zooRow{name: "down for ten minutes: connection refused", receiver: failsWhile(refusing, 1, 11, 15), length: 15 * time.Minute, tail: hour, underRace: true,
