@@ -353,7 +353,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // failedLocked decides how a batch goes on after a failed try: given up when the drain time
-// is over, in parts or set aside when it is at fault itself, else again after its own
+// is over, in parts, smaller or set aside when it is at fault itself, else again after its own
 // back-off while the others go on.
 func (b *Backend) failedLocked(p *pendingBatch, err error, now time.Time) {
 	if b.overtime {
@@ -361,12 +361,48 @@ func (b *Backend) failedLocked(p *pendingBatch, err error, now time.Time) {
 		return
 	}
 	c := causeOf(err)
+	oversized := p.events == 1 && p.body() > b.size.limit
+	b.noteFailureLocked(p, c, oversized, err, now)
+	doubt := b.judge.doubt(p.evidence)
+	if p.parts > 0 && p.failures > 0 {
+		doubt += priorOfPart(p.parts)
+	}
+	if p.parts > 0 || isBelow(doubt, suspectBelow) || oversized && c.mayBeTheBatch() {
+		b.suspectLocked(p)
+	}
+	failure := Failure{Err: err, Events: p.events, Bytes: p.body(), Tries: p.tries, Parts: b.partsLocked(p, c, doubt, now)}
+	switch {
+	case failure.Parts > 0:
+		wait := min(retryAfter(err), b.cfg.MaxBackoff)
+		if c == causeTooLarge && b.judge.failuresRow > freshFailures { // everything is, it seems
+			wait = backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, 1, err)
+		}
+		b.failureNoteLocked(p, failure)
+		b.splitLocked(p, failure.Parts, now.Add(wait), now)
+	case p.events == 1 && p.tooLarge >= triesBeforeShrink && p.failures >= triesBeforeShrink && b.shrinkLocked(p, err):
+		b.queue.add(p, now)
+	case !b.gate.closed && p.isSingle() && p.tries >= minTriesBeforeSetAside && isBelow(b.judge.doubt(p.evidence), setAsideBelow):
+		b.setAsideLocked(p, err)
+	default:
+		tries := p.tries
+		if p.parts > 0 && p.events > 1 {
+			tries = max(1, p.failures) // the parts of what is at fault are soon found
+		}
+		failure.Backoff = backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, tries, err)
+		p.due = now.Add(failure.Backoff)
+		b.failureNoteLocked(p, failure)
+		b.queue.add(p, now)
+		b.makeRoomLocked(now)
+	}
+}
+
+// noteFailureLocked tells all who decide of a failed try.
+func (b *Backend) noteFailureLocked(p *pendingBatch, c cause, oversized bool, err error, now time.Time) {
 	p.cause, p.took = c, now.Sub(p.sentAt)
-	b.queue.tookToFail(p.took, now)
 	if p.firstFailed.IsZero() {
 		p.firstFailed, p.failedSince = now, b.judge.acceptances
 	}
-	oversized := p.events == 1 && p.body() > b.size.limit
+	b.queue.tookToFail(p.took, now)
 	if b.gate.failed(p, oversized, b.judge.acceptances, b.judge.lastAccepted, now) || b.gate.closed && p.isProbe {
 		b.gate.probeFailed(p.body(), p.events, c, now, func(n int) time.Duration {
 			return backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, n, err)
@@ -376,62 +412,30 @@ func (b *Backend) failedLocked(p *pendingBatch, err error, now time.Time) {
 	if p.scout && p.took < costlyAfter {
 		b.size.scoutFailed(b.judge.acceptances) // quick enough that the next may go meanwhile
 	}
-	b.judge.count(&p.evidence, c, p.isSingle(), p.wasVouched, now)
-
-	failure := Failure{Err: err, Events: p.events, Bytes: p.body(), Tries: p.tries}
-	asked := min(retryAfter(err), b.cfg.MaxBackoff)
+	p.tooLarge++
 	if c == causeTooLarge {
-		p.tooLarge++
 		b.size.tooLarge(p.body(), p.scout, b.judge.acceptances)
-		if p.events > 1 {
-			failure.Parts = 2
-			if b.judge.failuresRow > freshFailures { // everything is too large, it seems
-				asked = backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, 1, err)
-			}
-			b.failureNoteLocked(p, failure)
-			b.splitLocked(p, 2, now.Add(asked), now)
-			return
-		}
-		if p.tooLarge >= 2 && p.failures >= 2 && b.shrinkLocked(p, err) {
-			b.queue.add(p, now)
-			return
-		}
 	} else {
 		p.tooLarge = 0
 	}
-	doubt := b.judge.doubt(p.evidence)
-	if p.parts > 0 && p.failures > 0 {
-		doubt += priorOfPart(p.parts)
-	}
-	if p.parts > 0 || isBelow(doubt, suspectBelow) || oversized && c.mayBeTheBatch() {
-		b.suspectLocked(p)
-	}
+	b.judge.count(&p.evidence, c, p.isSingle(), p.wasVouched, now)
+}
+
+// partsLocked is in how many parts p goes on at once, 0 if it does not: if it was too large,
+// in so many words or most likely, if it is at fault, or if nothing else would show
+// whether it is.
+func (b *Backend) partsLocked(p *pendingBatch, c cause, doubt float64, now time.Time) int {
 	switch {
-	case p.scout && (p.tries >= 2 || p.took >= costlyAfter) && c.mayBeTheBatch():
-		// It was larger than what is known to work, so that its size is likely the reason.
-		failure.Parts = 2
-		b.failureNoteLocked(p, failure)
-		b.splitLocked(p, failure.Parts, now.Add(asked), now)
-		return
+	case p.events == 1 || !c.mayBeTheBatch():
+		return 0
+	case c == causeTooLarge, p.scout && (p.tries >= 2 || p.took >= costlyAfter):
+		return 2
 	case b.gate.closed:
-	case p.events > 1 && (p.failures > 0 && isBelow(doubt, splitBelow) || p.tries >= 2 && c.mayBeTheBatch() && b.isAloneLocked(p, now)):
-		failure.Parts = min(b.judge.parts(p.took), p.events)
-		b.failureNoteLocked(p, failure)
-		b.splitLocked(p, failure.Parts, now.Add(asked), now)
-		return
-	case p.events == 1 && p.suspect && p.tries >= minTriesBeforeSetAside && isBelow(b.judge.doubt(p.evidence), setAsideBelow):
-		b.setAsideLocked(p, err)
-		return
+		return 0
+	case p.failures > 0 && isBelow(doubt, splitBelow), p.tries >= 2 && b.isAloneLocked(p, now):
+		return min(b.judge.parts(p.took), p.events)
 	}
-	tries := p.tries
-	if p.parts > 0 && p.events > 1 {
-		tries = max(1, p.failures)
-	}
-	failure.Backoff = backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, tries, err)
-	p.due = now.Add(failure.Backoff)
-	b.failureNoteLocked(p, failure)
-	b.queue.add(p, now)
-	b.makeRoomLocked(now)
+	return 0
 }
 
 // aloneAfter is how long nothing was accepted when isAloneLocked gives up waiting for others.

@@ -29,6 +29,10 @@ const (
 	// minTriesBeforeSetAside is how often an event was tried at least.
 	minTriesBeforeSetAside = 3
 
+	// triesBeforeShrink is how often in a row a single event was refused for its size, each time
+	// with others accepted, before it is made smaller.
+	triesBeforeShrink = 2
+
 	// maxParts is how many parts a batch is split into at most.
 	maxParts = 16
 

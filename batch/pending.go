@@ -10,19 +10,34 @@ type pendingBatch struct {
 	views  []view
 	events int
 	bytes  int // what they add to a body
-	evidence
 
-	// Of the last try:
-	sentAt     time.Time
-	took       time.Duration
-	cause      cause
-	isProbe    bool // sent while the gate was closed
-	wasVouched bool // see judge.vouches, when it was sent
+	evidence           // what is held against it
+	suspect  bool      // refused for its own fault, or a part of what was
+	due      time.Time // of the next try
+	tooLarge int       // 413s in a row
+	original []byte    // of a single event, as it was submitted, once it was made smaller
+	lastTry
+	history
+	waiting
+}
 
-	due          time.Time // of the next try
+// lastTry is what the last try, or the one under way, was and became.
+type lastTry struct {
+	sentAt      time.Time
+	took        time.Duration // of one that failed
+	cause       cause         // of that failure
+	isProbe     bool          // sent while the gate was closed
+	wasVouched  bool          // see judge.vouches, when it was sent
+	slowTimer   *time.Timer   // while it is under way
+	countedSlow bool          // it is under way for longer than Config.SlowAfter
+}
+
+// history is where a batch comes from. Worked example: a scout of 240 kB fails twice. It
+// becomes two batches with parts 2 and the same whole, 240 kB; when both are accepted, 240 kB
+// is too large.
+type history struct {
 	firstFailed  time.Time // zero: never
 	failedSince  uint64    // acceptances then
-	suspect      bool      // refused for its own fault, or a part of what was
 	parts        int       // it is one of so many parts of a batch at fault; 0: none
 	whole        *pair     // which that was
 	splitInto    *pair     // what it became, once it was split
@@ -30,13 +45,12 @@ type pendingBatch struct {
 	scout        bool      // larger than the limit, to try the size
 	isCut        bool      // taken from a batch that was cut
 	isSmall      bool      // made smaller to be a probe
-	tooLarge     int       // 413s in a row
-	original     []byte    // of a single event, as it was submitted, once it was made smaller
+}
 
-	slowTimer   *time.Timer // while under way
-	countedSlow bool        // under way for longer than Config.SlowAfter
-	in          *batchHeap  // where it waits, nil: nowhere
-	at          int         // its place there
+// waiting is a batch's place in the queue.
+type waiting struct {
+	in *batchHeap // nil: nowhere
+	at int
 }
 
 func newBatch(id uint64, views ...view) *pendingBatch {
