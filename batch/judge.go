@@ -84,12 +84,13 @@ func newJudge(initialBackoff time.Duration, now time.Time) judge {
 // now is no after-effect of another one.
 func (j *judge) vouches() bool { return j.failuresRow == 0 }
 
-// wantsTrial says whether a single suspect is to be tried now. Once it is in earnest, half of the
-// acceptances, by chance, are left for others to follow: behind two backends that take turns,
-// one of which is bad, it is the request after an acceptance that always fails, whatever it has in it.
-// Where most of these fail, a suspect is tried at any time, though that may not count.
-func (j *judge) wantsTrial(e evidence) bool {
-	return j.vouches() && (j.trialsMayGo || e.failures < inEarnest) || j.shareVouched > 0.5
+// wantsTrial says whether a single suspect is to be tried now. Half of the acceptances, by chance,
+// are left for others to follow: behind two backends that take turns, one of which is bad, it is
+// the request after an acceptance that always fails, whatever it has in it. Where there are no
+// others, only an event that is likely to be at fault waits for them. Where most of these requests
+// fail, a suspect is tried at any time, though that may not count.
+func (j *judge) wantsTrial(e evidence, others bool) bool {
+	return j.vouches() && (j.trialsMayGo || !others && e.failures < inEarnest) || j.shareVouched > 0.5
 }
 
 // accepted notes an accepted batch, whose failures so far were the webhook's. wasVouched is

@@ -161,7 +161,7 @@ func (q *queue) next(now time.Time, j *judge, freshReady bool) (t turn, again ti
 	patient := j.lastAccepted.Add(patience)
 
 	trial := q.nextTrial(now, j, mayCostly, patient)
-	if trial != nil && j.wantsTrial(trial.evidence) {
+	if trial != nil && j.wantsTrial(trial.evidence, q.hasOthers()) {
 		// Others have just been accepted, so that a failure now would say something.
 		return turn{failed: trial}, time.Time{}
 	}
@@ -195,6 +195,11 @@ func (q *queue) next(now time.Time, j *judge, freshReady bool) (t turn, again ti
 	return turn{}, again
 }
 
+// hasOthers says whether something waits for its turn beside single suspects.
+func (q *queue) hasOthers() bool {
+	return q.fresh.events+len(q.retries.items)+len(q.parts.items)+len(q.costlyParts.items) > 0
+}
+
 // nextTrial is the single suspect that may go: one at a time, the most refused first, or one
 // that the judge wants to be tried. patient is when they are tried all the same.
 func (q *queue) nextTrial(now time.Time, j *judge, mayCostly bool, patient time.Time) *pendingBatch {
@@ -207,9 +212,9 @@ func (q *queue) nextTrial(now time.Time, j *judge, mayCostly bool, patient time.
 	}
 	switch {
 	case most == nil:
-	case j.wantsTrial(most.evidence) || !now.Before(patient):
+	case j.wantsTrial(most.evidence, q.hasOthers()) || !now.Before(patient):
 		return most
-	case j.wantsTrial(least.evidence):
+	case j.wantsTrial(least.evidence, q.hasOthers()):
 		return least
 	}
 	return nil
