@@ -97,12 +97,13 @@ func (j *judge) wantsTrial(e evidence, others bool) bool {
 // what vouches said when it was sent; parts is of how many it was one, 0 for a batch that was not
 // split.
 func (j *judge) accepted(e evidence, wasVouched bool, parts int, took time.Duration, now time.Time) {
-	due := now
-	if e.tries == 0 {
-		due = now.Add(j.lag)
-	}
-	j.unlearnt = append(j.unlearnt, acceptance{e, wasVouched, 1 / float64(max(1, parts)), due})
 	j.learn(now)
+	a := acceptance{e, wasVouched, 1 / float64(max(1, parts)), now.Add(j.lag)}
+	if e.tries > 0 {
+		j.learnFrom(a)
+	} else {
+		j.unlearnt = append(j.unlearnt, a)
+	}
 	j.trialsMayGo = rand.IntN(2) == 0
 	j.acceptances++
 	j.lastAccepted = now
@@ -114,28 +115,32 @@ func (j *judge) accepted(e evidence, wasVouched bool, parts int, took time.Durat
 	}
 }
 
-// learn takes into account what was accepted. A batch that was accepted at once counts a
-// little later: those that failed in the same moment have to wait before they can be, and
-// without that many quick successes would seem to be all there is.
+// maxUnlearnt bounds the memory.
+const maxUnlearnt = 10_000
+
+// learn takes into account what was accepted at once, a little later: batches that failed in the
+// same moment have to wait before they can be accepted, and without that many quick successes would
+// seem to be all there is.
 func (j *judge) learn(now time.Time) {
-	kept := j.unlearnt[:0]
-	for _, a := range j.unlearnt {
-		if a.due.After(now) {
-			kept = append(kept, a)
-			continue
-		}
-		for range a.failures {
-			j.share += (1 - j.share) / shareWindow
-		}
-		for range min(a.vouched, shareWindow) {
-			j.shareVouched += (1 - j.shareVouched) / vouchedWindow
-		}
-		j.share -= j.share / shareWindow * a.weight
-		if a.wasVouched {
-			j.shareVouched -= j.shareVouched / vouchedWindow * a.weight
-		}
+	n := 0
+	for n < len(j.unlearnt) && (!j.unlearnt[n].due.After(now) || len(j.unlearnt)-n > maxUnlearnt) {
+		j.learnFrom(j.unlearnt[n])
+		n++
 	}
-	j.unlearnt = kept
+	j.unlearnt = j.unlearnt[n:]
+}
+
+func (j *judge) learnFrom(a acceptance) {
+	for range a.failures {
+		j.share += (1 - j.share) / shareWindow
+	}
+	for range min(a.vouched, shareWindow) {
+		j.shareVouched += (1 - j.shareVouched) / vouchedWindow
+	}
+	j.share -= j.share / shareWindow * a.weight
+	if a.wasVouched {
+		j.shareVouched -= j.shareVouched / vouchedWindow * a.weight
+	}
 }
 
 // count notes a failed try, and whether it counts against the batch: one does if something
