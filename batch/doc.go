@@ -1,18 +1,19 @@
-// Package batch is the batching backend: it takes audit events, cuts them into
-// EventLists, sends each until the webhook accepts it, and ends without
-// interrupting a request.
+// Package batch is the batching backend: it takes audit events, cuts them into batches, and has a
+// Sender post each until it is accepted or it is certain that it never will be.
 //
-// It is shaped after kube-apiserver's buffered audit backend
-// (k8s.io/apiserver/plugin/pkg/audit/buffered) and its graceful end
-// (kubernetes pull request 50577): a closed stop channel ends the intake and
-// nothing else, what was taken is still sent, and Shutdown blocks until the
-// last request has returned. It departs from it where that backend loses
-// events: a full buffer refuses instead of dropping, a failed batch is retried
-// for ever, and the number of requests and bytes in memory is bounded.
+// Four plain types decide, without locks or clocks of their own, and Backend, which holds the lock,
+// asks them and sends:
 //
-// There are two intakes. ProcessEvents is asynchronous: nil means that the
-// events are in the buffer. A Delivery is acknowledged: it settles when each of
-// its events has been accepted, rejected or given up.
+//   - queue (queue.go, fresh.go): whose turn it is
+//   - judge (judge.go, answer.go): whose fault a failure is
+//   - sizeLimit (sizelimit.go): how large a body may be
+//   - gate (gate.go): whether the webhook is up, slow or down
 //
-// At all times: taken = accepted + rejected + given up + pending (Stats).
+// An event's way: intake.go enqueues it in a run; dispatch.go cuts a batch, a view of runs
+// (view.go, pending.go), sends it, and does with it what the four make of the answer;
+// suspects.go is what becomes of those at fault; backend.go settles it and keeps the account;
+// notes.go tells the observer.
+//
+// docs/delivery.md says the same to operators. The zoo (zoo_*_test.go) holds it against
+// receivers of all kinds.
 package batch
