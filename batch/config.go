@@ -88,7 +88,7 @@ type Failure struct {
 	Bytes   int           // of its body
 	Tries   int           // of this batch, this one included
 	Backoff time.Duration // until the next try, as far as it depends on the batch
-	Single  []byte        // the JSON of the event if the batch is a single one that seems at fault itself
+	Single  []byte        // the JSON of the event if the batch is a single one, and others were accepted since it, or what it was part of, first failed
 	Parts   int           // that the batch goes on in at once; 0: it goes on as it is
 }
 

@@ -461,7 +461,8 @@ func (b *Backend) splitLocked(p *pendingBatch, m int, due, now time.Time) {
 	for i := range m {
 		part := b.newBatchLocked(p.cutViews((i+1)*n/m - i*n/m))
 		part.parts, part.whole = m, w
-		part.took, part.cause, part.sentAt, part.firstFailed, part.outagesBegun = p.took, p.cause, p.sentAt, p.firstFailed, p.outagesBegun
+		part.took, part.cause, part.sentAt = p.took, p.cause, p.sentAt
+		part.firstFailed, part.failedSince, part.outagesBegun = p.firstFailed, p.failedSince, p.outagesBegun
 		part.due = due
 		b.suspectLocked(part)
 		b.queue.add(part, now)
@@ -475,7 +476,7 @@ func (b *Backend) failureNoteLocked(p *pendingBatch, f Failure) {
 	if tell == nil {
 		return
 	}
-	if p.isSingle() && p.failures > 0 {
+	if p.isSingle() && b.judge.acceptances > p.failedSince {
 		f.Single = append([]byte(nil), p.event()...)
 	}
 	b.noteLocked(func() { tell(f) })
