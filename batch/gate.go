@@ -71,9 +71,9 @@ type gate struct {
 	// Since the last acceptance:
 	doubt    float64       // Σ −ln p of the failures
 	failures int           // of batches that are no suspects
-	first    *pendingBatch // whose failure was the first; nil if nothing was accepted before
-	firstID  uint64        // the same, 0: no failure
+	firstID  uint64        // the batch whose failure came first, 0: no failure
 	several  bool          // different batches failed
+	first    *pendingBatch // of those whose fault it may be, the one that was sent first; nil if nothing was accepted before
 
 	closed   bool
 	closings int
@@ -106,11 +106,12 @@ func (g *gate) state() Health {
 func (g *gate) failed(p *pendingBatch, oversized bool, acceptances uint64, lastAccepted, now time.Time) (closes bool) {
 	if g.firstID == 0 {
 		g.firstID = p.id
-		if g.first = nil; acceptances > 0 {
-			g.first = p
-		}
 	}
 	g.several = g.several || p.id != g.firstID
+	// What was sent after the one that is the reason may be answered sooner.
+	if acceptances > 0 && !g.closed && p.cause.mayBeTheBatch() && (g.first == nil || p.sentAt.Before(g.first.sentAt)) {
+		g.first = p
+	}
 	switch {
 	case p.suspect && p.failures > 0:
 	case oversized:
@@ -180,8 +181,8 @@ func (g *gate) forgetFailures() {
 	g.doubt, g.failures, g.first, g.firstID, g.several = 0, 0, nil, 0, false
 }
 
-// rest is how long a batch waits that is, or is part of, the one whose failure came first
-// before an outage that ended now. Who begins two is likely to be the reason.
+// rest is how long a batch waits that is, or is part of, the one that an outage which ended now
+// began with. Who begins two is likely to be the reason.
 func (g *gate) rest(p *pendingBatch, now time.Time) time.Duration {
 	if g.first == nil || p != g.first && (p.whole == nil || p.whole != g.first.splitInto) {
 		return 0

@@ -122,6 +122,7 @@ func TestWhoBeginsTwoOutagesRests(t *testing.T) {
 	g := newGate()
 	now := time.Now()
 	p := &pendingBatch{id: 1}
+	p.cause = causeFailure
 	for outage := range 3 {
 		failing(&g, now, append([]*pendingBatch{p}, batches(2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)...)...)
 		if !g.closed {
