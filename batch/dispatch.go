@@ -363,6 +363,13 @@ func (b *Backend) failedLocked(p *pendingBatch, err error, now time.Time) {
 	c := causeOf(err)
 	oversized := p.events == 1 && p.body() > b.size.limit
 	b.noteFailureLocked(p, c, oversized, err, now)
+	if !p.suspect && p.took >= costlyAfter && c.mayBeTheBatch() && p.events > 1 && b.size.slowFailure(p.body()) {
+		// What is cut off it has its turn as any retry.
+		p.due = now.Add(backoff(b.cfg.InitialBackoff, b.cfg.MaxBackoff, 1, err))
+		b.failureNoteLocked(p, Failure{Err: err, Events: p.events, Bytes: p.body(), Tries: p.tries, Backoff: p.due.Sub(now)})
+		b.queue.add(p, now)
+		return
+	}
 	doubt := b.judge.doubt(p.evidence)
 	if p.parts > 0 && p.failures > 0 {
 		doubt += priorOfPart(p.parts)

@@ -207,7 +207,7 @@ func (q *queue) nextTrial(now time.Time, j *judge, mayCostly bool, patient time.
 		return nil
 	}
 	most, least := q.trials.peek(), q.trials.leaf()
-	if mayCostly {
+	if mayCostly && len(q.costlyParts.items) == 0 { // most events of a part are good, and wait
 		most, least = first(most, q.costlyTrials.peek(), q.trials.less), cmp.Or(least, q.costlyTrials.leaf())
 	}
 	switch {

@@ -164,6 +164,17 @@ func (l *sizeLimit) tooLarge(size int, scout bool, acceptances uint64) {
 	}
 }
 
+// slowFailure notes a body within the limit that failed slowly, and says whether it is too large
+// now. A limit on time, or on events, has no exact size: where one was learnt, each such failure
+// near it lowers it a little, and scouts raise it again.
+func (l *sizeLimit) slowFailure(size int) bool {
+	if l.limit == l.configured || size > l.limit || size*5 < l.limit*4 {
+		return false
+	}
+	l.limit = max(size*9/10, smallestLimit)
+	return size > l.limit
+}
+
 // scoutFailed notes that a scout failed, which changes nothing but when the next one may go.
 func (l *sizeLimit) scoutFailed(acceptances uint64) {
 	l.scouting = false
