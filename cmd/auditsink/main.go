@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	r, f := &o.receiver, &o.receiver.faults
-	var verify, failStatus string
+	var verify, failStatus, retryAfter string
 	fs := flag.NewFlagSet("auditsink", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:9900", "`address` to listen on; port 0 takes a free one and says which")
@@ -92,12 +92,15 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&failStatus, "fail-status", "", "how to fail: a `status` from 300 to 599, cut-before or cut-after (reset the connection before or after reading the body), hang (never answer), or drip (answer byte by byte, without an end); default 503, for -fail-match 400. Alone it fails every request")
 	fs.IntVar(&f.first, "fail-first", 0, "fail the first `N` requests")
 	fs.IntVar(&f.every, "fail-every", 0, "fail every `N`th request")
+	fs.Func("fail-also", "fail every Nth request that does not fail by the flags above, in a way of its own: `N:HOW`, as 5:cut-after (repeatable: the first that fits)", f.addAlso)
 	fs.DurationVar(&f.from, "fail-from", 0, "fail from this `time` after the start …")
 	fs.DurationVar(&f.length, "fail-for", 0, "… for this `long`; 0: to the end")
 	fs.StringVar(&f.match, "fail-match", "", "fail whenever the body contains this `text`")
-	fs.StringVar(&f.retryAfter, "retry-after", "", "Retry-After header `value` of failing answers")
+	fs.StringVar(&retryAfter, "retry-after", "", "Retry-After header `value` of failing answers, but for those of -fail-also")
 	fs.BoolVar(&r.storeOnFail, "store-on-fail", false, "store first, then fail")
 	fs.DurationVar(&r.delay, "delay", 0, "wait this `long` before each answer")
+	fs.DurationVar(&r.gateway.event, "delay-event", 0, "take this `long` for each event of a body, before it is stored")
+	fs.DurationVar(&r.gateway.patience, "give-up", 0, "answer 504 after this `long` to a body whose events take longer, and store nothing of it")
 	fs.Int64Var(&r.maxBody, "max-body", 100<<20, "refuse larger bodies (`bytes`, after decompression)")
 	fs.IntVar(&r.maxBodyStatus, "max-body-status", http.StatusRequestEntityTooLarge, "the `status` for them")
 	fs.BoolVar(&r.discard, "discard", false, "read bodies and drop them unseen, for measuring senders")
@@ -116,7 +119,7 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	}
 	window := false
 	fs.Visit(func(fl *flag.Flag) { window = window || fl.Name == "fail-from" || fl.Name == "fail-for" })
-	if err := f.set(failStatus, window); err != nil {
+	if err := f.set(failStatus, retryAfter, window); err != nil {
 		return nil, err
 	}
 	switch {
@@ -128,16 +131,18 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		return nil, errors.New("-bearer-token-file and -basic-auth-file: a request has one Authorization header; give one of the two")
 	case len(r.absent) > 0 && !r.semantic:
 		return nil, errors.New("-absent needs -semantic: bytes cannot be compared without a field")
-	case r.discard && (o.storeFile != "" || o.verify != nil || r.stopAfter > 0 || r.storeOnFail):
-		return nil, errors.New("-discard looks at no event: it goes with none of -store, -store-on-fail, -verify, -stop-after-events")
-	case r.storeOnFail && f.kind == cutBefore:
-		return nil, errors.New("-store-on-fail: with -fail-status cut-before there is no body to store")
+	case r.discard && (o.storeFile != "" || o.verify != nil || r.stopAfter > 0 || r.storeOnFail || r.gateway.event > 0):
+		return nil, errors.New("-discard looks at no event: it goes with none of -store, -store-on-fail, -verify, -stop-after-events, -delay-event")
+	case r.storeOnFail && f.cutsBefore():
+		return nil, errors.New("-store-on-fail: with cut-before there is no body to store")
 	case r.maxBody < 1:
 		return nil, fmt.Errorf("-max-body %d: give at least 1", r.maxBody)
 	case r.maxBodyStatus < 300 || r.maxBodyStatus > 599:
 		return nil, fmt.Errorf("-max-body-status %d: give a status from 300 to 599", r.maxBodyStatus)
-	case r.delay < 0 || r.stopAfter < 0:
-		return nil, errors.New("-delay, -stop-after-events: give no negative value")
+	case r.delay < 0 || r.stopAfter < 0 || r.gateway.event < 0 || r.gateway.patience < 0:
+		return nil, errors.New("-delay, -stop-after-events, -delay-event, -give-up: give no negative value")
+	case r.gateway.patience > 0 && r.gateway.event == 0:
+		return nil, errors.New("-give-up needs -delay-event: without it no body takes long")
 	}
 	return o, nil
 }

@@ -305,6 +305,10 @@ func TestFaults(t *testing.T) {
 		{"cut before", []string{"-fail-first", "1", "-fail-status", "cut-before"}, []string{event, event}, "cut 200", "200=1 cut=1", 1},
 		{"cut after", []string{"-fail-first", "1", "-fail-status", "cut-after"}, []string{event, event}, "cut 200", "200=1 cut=1", 1},
 		{"cut, but stored", []string{"-fail-first", "1", "-fail-status", "cut-after", "-store-on-fail"}, []string{event, event}, "cut 200", "200=1 cut=1", 2},
+		{"several ways", []string{"-fail-every", "2", "-fail-also", "3:cut-after", "-fail-also", "6:501", "-fail-also", "5:500"},
+			[]string{event, event, event, event, event, event, event}, "200 503 cut 503 500 503 200", "200=2 500=1 503=3 cut=1", 2},
+		{"by number before by size", []string{"-fail-every", "2", "-max-body", "10"}, []string{event, event}, "413 503", "413=1 503=1", 0},
+		{"stored by number, but for its size", []string{"-fail-every", "2", "-max-body", "10", "-store-on-fail"}, []string{event, event}, "413 413", "413=2", 0},
 		{"window", []string{"-fail-for", "1h"}, []string{event}, "503", "503=1", 0},
 		{"window later", []string{"-fail-from", "1h"}, []string{event}, "200", "200=1", 1},
 		{"too large", []string{"-max-body", fmt.Sprint(len(event))}, []string{event, poison}, "200 413", "200=1 413=1", 1},
@@ -330,6 +334,19 @@ func TestFaults(t *testing.T) {
 				t.Errorf("stdout:\n%s", out)
 			}
 		})
+	}
+}
+
+func TestAnotherWayToFailNeedsANumberAndAWay(t *testing.T) {
+	for value, want := range map[string]string{
+		"500": "give N:HOW, with N at least 1", "0:500": "give N:HOW, with N at least 1", "x:500": "give N:HOW, with N at least 1",
+		"5:": `HOW "": give a status from 300 to 599, cut-before, cut-after, hang or drip`, "5:200": `HOW "200": give a status from 300 to 599, cut-before, cut-after, hang or drip`,
+		"5:hang": "<nil>",
+	} {
+		var f faults
+		if got := fmt.Sprint(f.addAlso(value)); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
 	}
 }
 
@@ -432,8 +449,12 @@ func TestUsage(t *testing.T) {
 		{[]string{"-client-ca", "c"}, "-client-ca needs -tls-cert and -tls-key"},
 		{[]string{"-bearer-token-file", "t", "-basic-auth-file", "b"}, "-bearer-token-file and -basic-auth-file: a request has one Authorization header; give one of the two"},
 		{[]string{"-absent", "stageTimestamp"}, "-absent needs -semantic: bytes cannot be compared without a field"},
-		{[]string{"-discard", "-verify", "l"}, "-discard looks at no event: it goes with none of -store, -store-on-fail, -verify, -stop-after-events"},
-		{[]string{"-store-on-fail", "-fail-status", "cut-before"}, "-store-on-fail: with -fail-status cut-before there is no body to store"},
+		{[]string{"-discard", "-verify", "l"}, "-discard looks at no event: it goes with none of -store, -store-on-fail, -verify, -stop-after-events, -delay-event"},
+		{[]string{"-discard", "-delay-event", "1ms"}, "-discard looks at no event: it goes with none of -store, -store-on-fail, -verify, -stop-after-events, -delay-event"},
+		{[]string{"-delay-event", "-1ms"}, "-delay, -stop-after-events, -delay-event, -give-up: give no negative value"},
+		{[]string{"-give-up", "1s"}, "-give-up needs -delay-event: without it no body takes long"},
+		{[]string{"-store-on-fail", "-fail-also", "5:cut-before"}, "-store-on-fail: with cut-before there is no body to store"},
+		{[]string{"-store-on-fail", "-fail-status", "cut-before"}, "-store-on-fail: with cut-before there is no body to store"},
 		{[]string{"-max-body", "0"}, "-max-body 0: give at least 1"},
 		{[]string{"-max-body-status", "200"}, "-max-body-status 200: give a status from 300 to 599"},
 	} {

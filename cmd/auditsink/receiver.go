@@ -17,6 +17,7 @@ type receiverOptions struct {
 	faults        faults
 	storeOnFail   bool
 	delay         time.Duration
+	gateway       gateway
 	credentials   credentials
 	maxBody       int64
 	maxBodyStatus int
@@ -67,10 +68,9 @@ func (rv *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers r, and says in seen what it stored of it.
 func (rv *receiver) serve(w http.ResponseWriter, r *http.Request, seen *request) {
 	n := rv.tally.request(r.ProtoMajor)
-	failing := rv.faults.byNumber(n, time.Since(rv.started))
-	status := rv.faults.status
-	if failing && rv.faults.kind == cutBefore {
-		rv.faults.answer(w, r, status, rv.tally.answer, rv.stopping)
+	fault := rv.faults.byNumber(n, time.Since(rv.started))
+	if fault != nil && fault.kind == cutBefore {
+		fault.answer(w, r, rv.tally.answer, rv.stopping)
 		return
 	}
 	if !rv.authorized(w, r) {
@@ -90,13 +90,15 @@ func (rv *receiver) serve(w http.ResponseWriter, r *http.Request, seen *request)
 			rv.tally.answer("broken")
 			return
 		}
-		rv.finish(w, r, failing, status)
+		rv.finish(w, r, fault)
 		return
 	}
 
 	body, size, err := readBody(r, rv.maxBody)
 	rv.tally.body(size)
 	switch {
+	case errors.Is(err, errTooLarge) && fault != nil && !rv.storeOnFail:
+		// It fails as it was told to: by its number, not for its size.
 	case errors.Is(err, errTooLarge):
 		http.Error(w, fmt.Sprintf("request body larger than %d bytes", rv.maxBody), rv.maxBodyStatus)
 		rv.tally.answer(strconv.Itoa(rv.maxBodyStatus))
@@ -108,13 +110,16 @@ func (rv *receiver) serve(w http.ResponseWriter, r *http.Request, seen *request)
 		rv.tally.answer("broken") // the sender went away: nothing is stored, nobody to answer
 		return
 	}
-	if !failing && rv.faults.byBody(body) {
-		failing, status = true, rv.faults.matchWith
+	if fault == nil {
+		fault = rv.faults.byBody(body)
 	}
-	if !failing || rv.storeOnFail {
+	if fault == nil || rv.storeOnFail {
 		events, err := splitEventList(body)
 		if err != nil {
 			rv.refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		if !rv.gateway.passes(w, r, len(events), rv.tally.answer, rv.stopping) {
 			return
 		}
 		first, total, err := rv.take(events)
@@ -128,7 +133,7 @@ func (rv *receiver) serve(w http.ResponseWriter, r *http.Request, seen *request)
 			rv.stop() // which waits for the answer
 		}
 	}
-	rv.finish(w, r, failing, status)
+	rv.finish(w, r, fault)
 }
 
 // authorized reports whether r brings the credentials asked for, and answers it if not.
@@ -151,13 +156,13 @@ func (rv *receiver) authorized(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// finish answers, after the delay.
-func (rv *receiver) finish(w http.ResponseWriter, r *http.Request, failing bool, status int) {
+// finish answers, after the delay: fault is how it fails, or nil.
+func (rv *receiver) finish(w http.ResponseWriter, r *http.Request, fault *fault) {
 	if rv.delay > 0 {
 		time.Sleep(rv.delay)
 	}
-	if failing {
-		rv.faults.answer(w, r, status, rv.tally.answer, rv.stopping)
+	if fault != nil {
+		fault.answer(w, r, rv.tally.answer, rv.stopping)
 		return
 	}
 	w.WriteHeader(http.StatusOK)

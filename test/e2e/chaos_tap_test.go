@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // This file is a tap: a proxy before a receiver that notes each request and may
@@ -18,9 +19,10 @@ import (
 
 // tapped is one request as it came by.
 type tapped struct {
-	sum    [sha256.Size]byte // of the body
-	ids    []string          // the auditIDs in it, in order
-	status int               // the answer
+	sum      [sha256.Size]byte // of the body
+	ids      []string          // the auditIDs in it, in order
+	status   int               // the answer
+	answered time.Time
 }
 
 // decide says what becomes of the nth request, from 0: whether the receiver gets
@@ -62,7 +64,7 @@ func newTap(t *testing.T, receiver string, how decide) *tap {
 		p.requests = append(p.requests, seen)
 		p.mu.Unlock()
 		if forward {
-			req, err := http.NewRequest(r.Method, to.String(), bytes.NewReader(body))
+			req, err := http.NewRequestWithContext(r.Context(), r.Method, to.String(), bytes.NewReader(body))
 			if err != nil {
 				t.Error(err)
 				return
@@ -79,7 +81,7 @@ func newTap(t *testing.T, receiver string, how decide) *tap {
 			}
 		}
 		p.mu.Lock()
-		p.requests[n].status = status
+		p.requests[n].status, p.requests[n].answered = status, time.Now()
 		p.mu.Unlock()
 		w.WriteHeader(status)
 	}))

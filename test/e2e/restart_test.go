@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -77,7 +78,8 @@ func ended(t *testing.T, e engine, how ending, form string) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
 	lines := numbered(auditLog(t, "metadata"))[:pieces*each]
-	s := setup{dir: dir, log: log, workers: 1, grace: grace, keys: keys + "|Drain_Timeout " + timeout}
+	// A batch for each chunk: what waits would go in one body.
+	s := setup{dir: dir, log: log, workers: 1, grace: grace, keys: fmt.Sprintf("%s|Drain_Timeout %s|Batch_Max_Size %d", keys, timeout, each)}
 	if how.state {
 		s.keys += "|State_Dir " + filepath.Join(dir, "state")
 	}
