@@ -210,7 +210,7 @@ func (b *Backend) wakeAtLocked(now, at time.Time) {
 func (b *Backend) startLocked(p *pendingBatch, now time.Time) {
 	b.active++
 	p.sentAt = now
-	p.wasVouched = b.judge.vouches()
+	p.wasVouched = b.judge.vouches() && !(p.isTrial() && b.queue.activeTrials > 0)
 	b.queue.sent(p, now)
 	if !p.suspect {
 		b.watchSlowLocked(p)

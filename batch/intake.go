@@ -21,7 +21,8 @@ func (b *Backend) Release(ev *Events) { b.pool.put(ev) }
 func (b *Backend) Limits() (events, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	events, bytes = min(b.cfg.MaxSize, b.cfg.BufferSize), min(b.cfg.MaxBytes, b.cfg.BufferBytes)
+	// Suspects may have half of the buffer.
+	events, bytes = min(b.cfg.MaxSize, max(1, b.cfg.BufferSize/2)), min(b.cfg.MaxBytes, b.cfg.BufferBytes/2)
 	if b.gate.closed && b.gate.probeSize > 0 {
 		bytes = min(bytes, b.gate.probeSize)
 	}

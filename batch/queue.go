@@ -35,8 +35,9 @@ type queue struct {
 	costlyTrials batchHeap
 
 	// Under way:
-	activeTrials int
-	activeCostly int
+	activeTrials       int
+	activeCostly       int
+	activeCostlyTrials int // counted in both
 
 	costlyRests time.Time // when the next costly one may go, with fewer slots than costlyShare
 	last        kind      // whose turn it was last
@@ -186,7 +187,7 @@ func (q *queue) next(now time.Time, j *judge, freshReady bool) (t turn, again ti
 	if p := q.later.peek(); p != nil {
 		wakeAt(p.due)
 	}
-	if len(q.trials.items)+len(q.costlyTrials.items) > 0 && q.activeTrials == 0 {
+	if len(q.trials.items)+len(q.costlyTrials.items) > 0 && q.activeTrials == q.activeCostlyTrials {
 		wakeAt(patient)
 	}
 	if len(q.costlyParts.items)+len(q.costlyTrials.items) > 0 {
@@ -200,14 +201,15 @@ func (q *queue) hasOthers() bool {
 	return q.fresh.events+len(q.retries.items)+len(q.parts.items)+len(q.costlyParts.items) > 0
 }
 
-// nextTrial is the single suspect that may go: one at a time, the most refused first, or one
-// that the judge wants to be tried. patient is when they are tried all the same.
+// nextTrial is the single suspect that may go: one at a time, so that it is known whose fault a
+// crash is, the most refused first, or one that the judge wants to be tried. While one hangs
+// a quick one may go, though its failure does not count. patient is when they are tried all the same.
 func (q *queue) nextTrial(now time.Time, j *judge, mayCostly bool, patient time.Time) *pendingBatch {
-	if q.activeTrials > 0 {
+	if q.activeTrials > q.activeCostlyTrials {
 		return nil
 	}
 	most, least := q.trials.peek(), q.trials.leaf()
-	if mayCostly && len(q.costlyParts.items) == 0 { // most events of a part are good, and wait
+	if mayCostly && q.activeTrials == 0 && len(q.costlyParts.items) == 0 { // most events of a part are good, and wait
 		most, least = first(most, q.costlyTrials.peek(), q.trials.less), cmp.Or(least, q.costlyTrials.leaf())
 	}
 	switch {
@@ -238,12 +240,7 @@ func (q *queue) sent(p *pendingBatch, now time.Time) {
 	default:
 		q.last = retries
 	}
-	if p.isTrial() {
-		q.activeTrials++
-	}
-	if p.isCostly() {
-		q.activeCostly++
-	}
+	q.count(p, 1)
 }
 
 // tookToFail notes what a failed try took. With few slots, others have three times that before
@@ -255,12 +252,17 @@ func (q *queue) tookToFail(took time.Duration, now time.Time) {
 }
 
 // returned notes that the request with p has ended. p must be as it was when it was sent.
-func (q *queue) returned(p *pendingBatch) {
+func (q *queue) returned(p *pendingBatch) { q.count(p, -1) }
+
+func (q *queue) count(p *pendingBatch, by int) {
 	if p.isTrial() {
-		q.activeTrials--
+		q.activeTrials += by
 	}
 	if p.isCostly() {
-		q.activeCostly--
+		q.activeCostly += by
+	}
+	if p.isTrial() && p.isCostly() {
+		q.activeCostlyTrials += by
 	}
 }
 
@@ -286,14 +288,29 @@ func (q *queue) leastRecent(preferCut bool) (oldest *pendingBatch) {
 	return oldest
 }
 
-// leastRefused is one of the single suspects with the least against it, of those that wait
-// for their turn, nil if there is none. The others are about to be certain.
-func (q *queue) leastRefused() *pendingBatch { return cmp.Or(q.costlyTrials.leaf(), q.trials.leaf()) }
+// returnable is the single suspect that may best leave for a while, nil if none waits: the one
+// that was tried last and is not due, so that each that comes back has its turn; or else one of
+// those with the least against it, as the others are about to be certain.
+func (q *queue) returnable() *pendingBatch {
+	if p := q.laterSuspect(func(a, b *pendingBatch) bool { return a.sentAt.After(b.sentAt) }); p != nil {
+		return p
+	}
+	return cmp.Or(q.costlyTrials.leaf(), q.trials.leaf())
+}
 
-// mostRefused is the single suspect with the most against it, of those that wait for their
-// turn.
+// mostRefused is one of those with the most against it.
 func (q *queue) mostRefused() *pendingBatch {
-	return first(q.trials.peek(), q.costlyTrials.peek(), q.trials.less)
+	return first(first(q.trials.peek(), q.costlyTrials.peek(), q.trials.less), q.laterSuspect(q.trials.less), q.trials.less)
+}
+
+// laterSuspect is the first of the single suspects that are not due.
+func (q *queue) laterSuspect(less func(a, b *pendingBatch) bool) (found *pendingBatch) {
+	for _, p := range q.later.items {
+		if p.isTrial() {
+			found = first(found, p, less)
+		}
+	}
+	return found
 }
 
 // batchHeap is batches in an order, the first on top.

@@ -34,16 +34,16 @@ func (b *Backend) countSuspectLocked(p *pendingBatch, sign int) {
 
 // evictBelow is how strange the failures of a single event must be as a coincidence if it
 // is to be set aside early, as nobody else has it.
-const evictBelow = 1e-3
+const evictBelow = 1e-6
 
 // makeRoomLocked sees to it that suspects hold half of the buffer at most, so that what fails
 // for ever never keeps out what would pass. Single events go beyond that: those with an owner
-// back to it, who has them and brings them again, the least refused first; those without one
-// aside, the most refused first, if little doubt is left. The parts of a batch stay: most of
+// back to it, who has them and brings them again, those first that were tried last; those without
+// one aside, the most refused first, if little doubt is left. The parts of a batch stay: most of
 // their events are good.
 func (b *Backend) makeRoomLocked(now time.Time) {
 	for b.suspects.events > b.cfg.BufferSize/2 || b.suspects.bytes > b.cfg.BufferBytes/2 {
-		p := b.queue.leastRefused()
+		p := b.queue.returnable()
 		if p != nil && p.views[0].run.owner == nil {
 			if p = b.queue.mostRefused(); !isBelow(b.judge.doubt(p.evidence), evictBelow) {
 				p = nil
