@@ -287,7 +287,7 @@ func slowGateway(c *trial) {
 		lot, every      = 1200, 3 * time.Second
 		learning        = 15 * time.Second // what comes later is in time
 		// Events differ in size, so that no size of body is always in time.
-		bound = 25 * time.Second
+		bound = 45 * time.Second
 	)
 	lots := 7
 	if bench {
