@@ -47,7 +47,8 @@ func (o *owner) putBack(events ...string) {
 func TestMixturesOfFaultsLoseNothingAndBlameNoInnocent(t *testing.T) {
 	for seed := range *randomSeeds {
 		synctest.Test(t, func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(seed, 2))
+			rnd := rand.New(rand.NewPCG(seed, 2))  // the receiver's, guarded by mu
+			load := rand.New(rand.NewPCG(seed, 3)) // of this goroutine
 			pick := func(values ...int) int { return values[rnd.IntN(len(values))] }
 			cfg := testConfig()
 			cfg.MaxSize, cfg.MaxBytes = pick(1, 4, 50, 2000), pick(900, 4096, 1_000_000)
@@ -134,7 +135,7 @@ func TestMixturesOfFaultsLoseNothingAndBlameNoInnocent(t *testing.T) {
 			n := 0
 			bring := func() {
 				most, _ := b.Limits()
-				events := o.take(min(1+rnd.IntN(30), most))
+				events := o.take(min(1+load.IntN(30), most))
 				if len(events) == 0 {
 					return
 				}
@@ -146,16 +147,16 @@ func TestMixturesOfFaultsLoseNothingAndBlameNoInnocent(t *testing.T) {
 				d.End()
 			}
 			for range 300 {
-				for range rnd.IntN(6) {
+				for range load.IntN(6) {
 					e := event(n)
-					if rnd.IntN(60) == 0 {
+					if load.IntN(60) == 0 {
 						e = fmt.Sprintf(`{"auditID":"poison %d"}`, n)
 						poison = append(poison, e)
 					} else {
 						good = append(good, e)
 					}
 					n++
-					if rnd.IntN(3) == 0 && !strings.Contains(e, "poison") && b.ProcessEvents(now(), fill(b, []string{e})) == nil {
+					if load.IntN(3) == 0 && !strings.Contains(e, "poison") && b.ProcessEvents(now(), fill(b, []string{e})) == nil {
 						continue
 					}
 					o.putBack(e)
